@@ -1,0 +1,1 @@
+//! Looking inside a running engine: dump, graph, why an output has its value, purity guard.

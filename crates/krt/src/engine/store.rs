@@ -1,0 +1,1 @@
+//! Objects by dense id with the versions that open snapshots still need.

@@ -1,0 +1,1 @@
+//! Several collections seen as one: first member wins, disjoint members, merged members, members that come and go.

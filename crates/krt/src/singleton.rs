@@ -1,0 +1,1 @@
+//! Collections without an input: one value, or many values, computed from what they fetch.

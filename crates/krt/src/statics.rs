@@ -1,0 +1,1 @@
+//! Collections whose content the program sets itself: update, delete, reset, conditional update.

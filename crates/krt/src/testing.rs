@@ -1,0 +1,1 @@
+//! What users need to test transformations: deterministic stepping, event tracking, leak checks.

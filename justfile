@@ -1,0 +1,41 @@
+# The steps of `.ci/run`, one recipe each. `just` is a convenience: `.ci/run STEP` does the same without it.
+
+# list the recipes
+default:
+    @just --list
+
+# everything CI runs
+ci:
+    .ci/run
+
+# the tests, on the in-memory server
+test:
+    .ci/run test
+
+# formatting
+fmt:
+    .ci/run fmt
+
+# lints
+clippy:
+    .ci/run clippy
+
+# documentation with broken links denied
+doc:
+    .ci/run doc
+
+# the examples, run
+examples:
+    .ci/run examples
+
+# build the real API server and kubectl (Go)
+rig:
+    .ci/run rig
+
+# the suites on the real API server
+real:
+    .ci/run real
+
+# licences, sources and duplicate versions (needs cargo-deny)
+deny:
+    cargo deny --all-features check bans licenses sources
