@@ -45,7 +45,11 @@ fn rule_fires_only_where_all_its_conditions_hold() {
         ("GET", "/version", false),
     ];
     for (method, uri, fires) in fires.into_iter().chain(passes) {
-        assert_eq!(status_of(&faults.plan(&request(method, uri))), fires.then_some(503), "{method} {uri}");
+        assert_eq!(
+            status_of(&faults.plan(&request(method, uri))),
+            fires.then_some(503),
+            "{method} {uri}"
+        );
     }
     assert_eq!(handle.fired(), 1);
 }
@@ -55,7 +59,9 @@ fn rule_skips_then_fires_the_given_times() {
     // [F22] nth request
     let faults = Faults::seeded(0);
     let handle = faults.add(Rule::new(Fault::status(429)).skip(1).times(2));
-    let codes: Vec<_> = (0..5).map(|_| status_of(&faults.plan(&request("GET", "/api/v1/pods")))).collect();
+    let codes: Vec<_> = (0..5)
+        .map(|_| status_of(&faults.plan(&request("GET", "/api/v1/pods"))))
+        .collect();
     assert_eq!(codes, [None, Some(429), Some(429), None, None]);
     assert_eq!(handle.fired(), 2);
 }
@@ -64,7 +70,10 @@ fn rule_skips_then_fires_the_given_times() {
 fn removed_rule_fires_no_more() {
     let faults = Faults::seeded(0);
     let handle = faults.add(Rule::new(Fault::Refuse));
-    assert!(matches!(faults.plan(&request("GET", "/version")).refusal, Some(Refusal::Connection)));
+    assert!(matches!(
+        faults.plan(&request("GET", "/version")).refusal,
+        Some(Refusal::Connection)
+    ));
     handle.remove();
     assert!(faults.plan(&request("GET", "/version")).refusal.is_none());
     assert_eq!(handle.fired(), 1);
@@ -100,7 +109,9 @@ fn same_seed_draws_the_same_requests() {
     let run = |seed| -> Vec<bool> {
         let faults = Faults::seeded(seed);
         faults.add(Rule::new(Fault::Refuse).chance(0.5));
-        (0..64).map(|_| faults.plan(&request("GET", "/api/v1/pods")).refusal.is_some()).collect()
+        (0..64)
+            .map(|_| faults.plan(&request("GET", "/api/v1/pods")).refusal.is_some())
+            .collect()
     };
     assert_eq!(run(1), run(1));
     assert_ne!(run(1), run(2));
@@ -113,13 +124,17 @@ fn status_fault_carries_reason_text_and_retry_after() {
     let faults = Faults::seeded(0);
     faults.add(Rule::new(StatusFault::new(429).retry_after(7)).times(1));
     let plan = faults.plan(&request("GET", "/api/v1/pods"));
-    let Some(Refusal::Status(status)) = plan.refusal else { panic!() };
+    let Some(Refusal::Status(status)) = plan.refusal else {
+        panic!()
+    };
     assert_eq!((status.code, status.reason.as_str()), (429, "TooManyRequests"));
     assert_eq!(status.retry_after_seconds(), Some(7));
 
     faults.add(Rule::new(Fault::status(403)).times(1));
     let plan = faults.plan(&request("GET", "/apis/apps/v1/namespaces/a/deployments"));
-    let Some(Refusal::Status(status)) = plan.refusal else { panic!() };
+    let Some(Refusal::Status(status)) = plan.refusal else {
+        panic!()
+    };
     assert_eq!(status.reason, "Forbidden");
     assert_eq!(
         status.message,
@@ -162,7 +177,10 @@ async fn read_under(fault: Fault) -> (Vec<String>, &'static str) {
     let faults = Faults::seeded(0);
     faults.add(Rule::new(fault));
     let plan = faults.plan(&request("GET", "/api/v1/pods?watch=1"));
-    let part = |text: &str, kind| Part { bytes: Bytes::copy_from_slice(format!("{text}\n").as_bytes()), kind };
+    let part = |text: &str, kind| Part {
+        bytes: Bytes::copy_from_slice(format!("{text}\n").as_bytes()),
+        kind,
+    };
     let script = vec![
         part("event1", PartKind::Event),
         part("bookmark", PartKind::Bookmark),
@@ -191,25 +209,46 @@ async fn end_watch_ends_cleanly_after_the_given_events() {
     // [F22] clean EOF right after open, or after n events; bookmarks do not count.
     assert_eq!(read_under(Fault::EndWatch { after: 0 }).await, (vec![], "end"));
     let (lines, end) = read_under(Fault::EndWatch { after: 2 }).await;
-    assert_eq!((lines, end), (["event1\n", "bookmark\n", "event2\n"].map(str::to_owned).to_vec(), "end"));
+    assert_eq!(
+        (lines, end),
+        (
+            ["event1\n", "bookmark\n", "event2\n"].map(str::to_owned).to_vec(),
+            "end"
+        )
+    );
 }
 
 #[tokio::test]
 async fn watch_error_sends_an_error_event_and_ends() {
     // [F22] ERROR event in a watch
-    let (lines, end) = read_under(Fault::WatchError { after: 1, status: StatusFault::new(410) }).await;
+    let (lines, end) = read_under(Fault::WatchError {
+        after: 1,
+        status: StatusFault::new(410),
+    })
+    .await;
     assert_eq!((lines.len(), end), (2, "end"));
     let event: serde_json::Value = serde_json::from_str(&lines[1]).unwrap();
     assert_eq!(event["type"], "ERROR");
-    assert_eq!((&event["object"]["code"], &event["object"]["reason"]), (&410.into(), &"Expired".into()));
+    assert_eq!(
+        (&event["object"]["code"], &event["object"]["reason"]),
+        (&410.into(), &"Expired".into())
+    );
 }
 
 #[tokio::test]
 async fn reset_breaks_between_lines_or_inside_one() {
     // [F22] connection reset, possibly mid-line
-    let (lines, end) = read_under(Fault::Reset { after: 1, cut: Cut::Between }).await;
+    let (lines, end) = read_under(Fault::Reset {
+        after: 1,
+        cut: Cut::Between,
+    })
+    .await;
     assert_eq!((lines, end), (vec!["event1\n".to_owned()], "reset"));
-    let (lines, end) = read_under(Fault::Reset { after: 0, cut: Cut::MidLine }).await;
+    let (lines, end) = read_under(Fault::Reset {
+        after: 0,
+        cut: Cut::MidLine,
+    })
+    .await;
     assert_eq!((lines, end), (vec!["eve".to_owned()], "reset"));
 }
 
@@ -217,9 +256,15 @@ async fn reset_breaks_between_lines_or_inside_one() {
 async fn withheld_bookmarks_leave_all_else() {
     // [F22] withheld bookmarks, and the one that ends the initial events
     let (lines, end) = read_under(Fault::WithholdBookmarks).await;
-    assert_eq!((lines.join(""), end), ("event1\nevent2\nend\nevent3\n".to_owned(), "open"));
+    assert_eq!(
+        (lines.join(""), end),
+        ("event1\nevent2\nend\nevent3\n".to_owned(), "open")
+    );
     let (lines, end) = read_under(Fault::WithholdInitialEventsEnd).await;
-    assert_eq!((lines.join(""), end), ("event1\nbookmark\nevent2\nevent3\n".to_owned(), "open"));
+    assert_eq!(
+        (lines.join(""), end),
+        ("event1\nbookmark\nevent2\nevent3\n".to_owned(), "open")
+    );
 }
 
 #[test]

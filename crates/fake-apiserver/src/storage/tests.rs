@@ -10,21 +10,33 @@ use super::*;
 type Log = Storage<String>;
 
 fn put(log: &Log, id: ResourceId, key: &str, value: &str) -> Revision {
-    let done = log.update(id, key, |_| Ok::<_, Infallible>(Change::Put(Arc::new(value.to_owned()))));
-    let Ok(Outcome::Written(version)) = done else { panic!("{done:?}") };
+    let done = log.update(id, key, |_| {
+        Ok::<_, Infallible>(Change::Put(Arc::new(value.to_owned())))
+    });
+    let Ok(Outcome::Written(version)) = done else {
+        panic!("{done:?}")
+    };
     log.read_state().check_invariants();
     version.rv
 }
 
 fn delete(log: &Log, id: ResourceId, key: &str) -> Revision {
     let done = log.update(id, key, |_| Ok::<_, Infallible>(Change::Delete));
-    let Ok(Outcome::Deleted { rv, .. }) = done else { panic!("{done:?}") };
+    let Ok(Outcome::Deleted { rv, .. }) = done else {
+        panic!("{done:?}")
+    };
     log.read_state().check_invariants();
     rv
 }
 
 fn query<'a>(range: Range, at: Option<Revision>, limit: usize, after: Option<&'a str>) -> ListQuery<'a, String> {
-    ListQuery { range, after, at, limit, filter: &|_, _| true }
+    ListQuery {
+        range,
+        after,
+        at,
+        limit,
+        filter: &|_, _| true,
+    }
 }
 
 fn keys(page: &Page<String>) -> Vec<&str> {
@@ -57,9 +69,13 @@ fn keys_order_as_whole_strings() {
     }
     let page = log.list(id, &query(Range::All, None, 0, None)).unwrap();
     assert_eq!(keys(&page), ["oa-b/a", "oa/a", "oa/b", "ob/a"]);
-    let page = log.list(id, &query(Range::Namespace("oa".to_owned()), None, 0, None)).unwrap();
+    let page = log
+        .list(id, &query(Range::Namespace("oa".to_owned()), None, 0, None))
+        .unwrap();
     assert_eq!(keys(&page), ["oa/a", "oa/b"]);
-    let page = log.list(id, &query(Range::Key("ob/a".to_owned()), None, 0, None)).unwrap();
+    let page = log
+        .list(id, &query(Range::Key("ob/a".to_owned()), None, 0, None))
+        .unwrap();
     assert_eq!(keys(&page), ["ob/a"]);
 }
 
@@ -71,7 +87,10 @@ fn exact_read_shows_the_state_at_that_revision() {
     put(&log, id, "b", "1");
     put(&log, id, "a", "2");
     delete(&log, id, "b");
-    let at = |rv| log.list(id, &query(Range::All, Some(rv), 0, None)).map(|page| values(&page).join(","));
+    let at = |rv| {
+        log.list(id, &query(Range::All, Some(rv), 0, None))
+            .map(|page| values(&page).join(","))
+    };
     assert_eq!(at(1).as_deref(), Ok("1"));
     assert_eq!(at(2).as_deref(), Ok("1,1"));
     assert_eq!(at(3).as_deref(), Ok("2,1"));
@@ -106,9 +125,13 @@ fn cursor_delivers_each_event_of_its_resource_once_and_in_order() {
     put(&log, nodes, "n", "1");
     put(&log, pods, "a", "2");
     delete(&log, pods, "a");
-    let Batch::Events(events) = log.read(&mut cursor, 2) else { panic!() };
+    let Batch::Events(events) = log.read(&mut cursor, 2) else {
+        panic!()
+    };
     assert_eq!(events.iter().map(|event| event.rv).collect::<Vec<_>>(), [1, 3]);
-    let Batch::Events(events) = log.read(&mut cursor, 2) else { panic!() };
+    let Batch::Events(events) = log.read(&mut cursor, 2) else {
+        panic!()
+    };
     assert_eq!(events.len(), 1);
     assert_eq!(events[0].rv, 4);
     assert_eq!(events[0].prev.as_deref().map(String::as_str), Some("2"));
@@ -116,7 +139,11 @@ fn cursor_delivers_each_event_of_its_resource_once_and_in_order() {
     assert!(matches!(log.read(&mut cursor, 2), Batch::Idle));
     put(&log, nodes, "n", "2");
     assert!(matches!(log.read(&mut cursor, 2), Batch::Idle));
-    assert_eq!(cursor.position(), 5, "a bookmark may say so: no event of the resource is missing");
+    assert_eq!(
+        cursor.position(),
+        5,
+        "a bookmark may say so: no event of the resource is missing"
+    );
 }
 
 #[test]
@@ -131,14 +158,20 @@ fn compaction_trims_log_and_chains_together() {
     log.compact(3);
     log.read_state().check_invariants();
     assert_eq!((log.log_len(), log.oldest()), (2, 3));
-    let at = |rv| log.list(id, &query(Range::All, Some(rv), 0, None)).map(|page| values(&page).join(","));
+    let at = |rv| {
+        log.list(id, &query(Range::All, Some(rv), 0, None))
+            .map(|page| values(&page).join(","))
+    };
     assert_eq!(at(2), Err(ReadError::Compacted { oldest: 3 }));
     assert_eq!(at(3).as_deref(), Ok("3"));
     assert_eq!(at(4).as_deref(), Ok("3,1"));
     log.compact(99);
     log.read_state().check_invariants();
     assert_eq!((log.log_len(), log.oldest()), (0, 5));
-    assert_eq!(log.watch_from(id, 4).map(|_| ()), Err(ReadError::Compacted { oldest: 5 }));
+    assert_eq!(
+        log.watch_from(id, 4).map(|_| ()),
+        Err(ReadError::Compacted { oldest: 5 })
+    );
     assert!(log.watch_from(id, 5).is_ok());
 }
 
@@ -178,7 +211,10 @@ fn late_resource_has_no_history_before_it() {
     put(&log, pods, "a", "1");
     put(&log, pods, "a", "2");
     let late = log.add_resource(false);
-    assert_eq!(log.watch_from(late, 1).map(|_| ()), Err(ReadError::Compacted { oldest: 2 }));
+    assert_eq!(
+        log.watch_from(late, 1).map(|_| ()),
+        Err(ReadError::Compacted { oldest: 2 })
+    );
     assert!(log.watch_from(late, 2).is_ok());
 }
 
@@ -189,7 +225,9 @@ fn closed_resource_delivers_the_removals_then_ends() {
     put(&log, id, "a", "1");
     let mut cursor = log.watch_from(id, 1).unwrap();
     log.close_resource(id);
-    let Batch::Events(events) = log.read(&mut cursor, 10) else { panic!() };
+    let Batch::Events(events) = log.read(&mut cursor, 10) else {
+        panic!()
+    };
     assert_eq!((events[0].key.as_ref(), events[0].cur.is_none()), ("a", true));
     assert!(matches!(log.read(&mut cursor, 10), Batch::Closed));
     assert_eq!(log.count(id), 0);
@@ -248,7 +286,11 @@ fn snapshot_and_the_events_after_it_give_the_final_state() {
                         let value = Arc::new(format!("{writer}-{step}"));
                         let remove = random.bool();
                         let done = log.update(id, &key, |_| {
-                            let change = if remove { Change::Delete } else { Change::Put(Arc::clone(&value)) };
+                            let change = if remove {
+                                Change::Delete
+                            } else {
+                                Change::Put(Arc::clone(&value))
+                            };
                             Ok::<_, Infallible>(change)
                         });
                         assert!(done.is_ok());
@@ -257,8 +299,11 @@ fn snapshot_and_the_events_after_it_give_the_final_state() {
             }
             log.snapshot(id, &query(Range::All, None, 0, None))
         });
-        let mut folded: BTreeMap<String, String> =
-            page.items.iter().map(|(key, item)| (key.to_string(), item.object.to_string())).collect();
+        let mut folded: BTreeMap<String, String> = page
+            .items
+            .iter()
+            .map(|(key, item)| (key.to_string(), item.object.to_string()))
+            .collect();
         let mut last = page.rv;
         while let Batch::Events(events) = log.read(&mut cursor, 7) {
             for event in events {
@@ -276,8 +321,11 @@ fn snapshot_and_the_events_after_it_give_the_final_state() {
             }
         }
         let page = log.list(id, &query(Range::All, None, 0, None)).unwrap();
-        let listed: BTreeMap<String, String> =
-            page.items.iter().map(|(key, item)| (key.to_string(), item.object.to_string())).collect();
+        let listed: BTreeMap<String, String> = page
+            .items
+            .iter()
+            .map(|(key, item)| (key.to_string(), item.object.to_string()))
+            .collect();
         assert_eq!(folded, listed, "seed {seed}");
         log.read_state().check_invariants();
     }
@@ -315,8 +363,13 @@ fn event_is_encoded_once_per_form() {
     let id = log.add_resource(true);
     put(&log, id, "a", "1");
     let mut cursor = log.watch_from(id, 0).unwrap();
-    let Batch::Events(events) = log.read(&mut cursor, 1) else { panic!() };
-    let encoding = |form| Encoding { api_version: "v1".into(), form };
+    let Batch::Events(events) = log.read(&mut cursor, 1) else {
+        panic!()
+    };
+    let encoding = |form| Encoding {
+        api_version: "v1".into(),
+        form,
+    };
     let count = std::cell::Cell::new(0);
     let encode = |_: &Entry<String>| {
         count.set(count.get() + 1);
