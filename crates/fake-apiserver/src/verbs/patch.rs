@@ -27,10 +27,11 @@ pub(super) fn patch(context: Context<'_>, part: Part) -> Result<Answer, Status> 
         let patched = apply(patch_type, &current, &context.request.body).map_err(|error| patch_status(&error))?;
         let decoded = decode(context.resource, ContentType::Json, &patched, options.validation)
             .map_err(|error| not_an_object(&patched, &error.to_string()))?;
+        let wrong_type = write::wrong_type(context.resource, &decoded);
         warnings = decoded.warnings;
         let mut object = decoded.object;
         check_identity(context, &mut object)?;
-        Ok(object)
+        Ok((object, wrong_type))
     })?;
     Ok(write::shown(&view, 200, &version, &warnings))
 }

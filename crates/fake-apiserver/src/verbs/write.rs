@@ -32,7 +32,16 @@ pub(super) struct WriteOptions {
 /// 422 for values that do not exist.
 pub(super) fn options(context: Context<'_>, kind: &'static str) -> Result<WriteOptions, Status> {
     let query = &context.request.query;
-    let mut causes = dry_run_causes(query.all("dryRun"));
+    let mut causes = Vec::new();
+    if kind == "PatchOptions" && query.get("force").is_some() {
+        causes.push(Cause::new(
+            "FieldValueForbidden",
+            "Forbidden: may not be specified for non-apply patch",
+            "force",
+        ));
+    }
+    causes.extend(manager_cause(query.get("fieldManager").unwrap_or_default()));
+    causes.extend(dry_run_causes(query.all("dryRun")));
     let validation = match query.get("fieldValidation").unwrap_or_default() {
         "Strict" => FieldValidation::Strict,
         "" | "Warn" => FieldValidation::Warn,
@@ -53,6 +62,23 @@ pub(super) fn options(context: Context<'_>, kind: &'static str) -> Result<WriteO
     Err(Status::invalid(options_subject(kind), "", causes))
 }
 
+/// What is wrong with the name of a field manager.
+fn manager_cause(manager: &str) -> Option<Cause> {
+    if manager.len() > 128 {
+        return Some(Cause::new(
+            "FieldValueTooLong",
+            "Too long: may not be more than 128 bytes",
+            "fieldManager",
+        ));
+    }
+    let (at, bad) = manager.char_indices().find(|(_, c)| c.is_control())?;
+    let text = format!(
+        "Invalid value: {manager:?}: invalid character U+{:04X} (at position {at})",
+        u32::from(bad)
+    );
+    Some(Cause::new("FieldValueInvalid", text, "fieldManager"))
+}
+
 /// What statuses about the options of a verb speak of.
 pub(super) fn options_subject(kind: &'static str) -> Subject<'static> {
     Subject {
@@ -64,7 +90,7 @@ pub(super) fn options_subject(kind: &'static str) -> Subject<'static> {
 
 /// What is wrong with the values of `dryRun`.
 pub(super) fn dry_run_causes<'a>(values: impl Iterator<Item = &'a str>) -> Vec<Cause> {
-    let wrong: Vec<&str> = values.filter(|value| !value.is_empty() && *value != "All").collect();
+    let wrong: Vec<&str> = values.filter(|value| *value != "All").collect();
     if wrong.is_empty() {
         return Vec::new();
     }
@@ -106,6 +132,30 @@ pub(super) fn body(context: Context<'_>, options: WriteOptions) -> Result<Decode
         options.validation,
     )
     .map_err(|error| decode_status(&error))
+}
+
+/// 422 for a custom resource of another kind than the path says; built-in kinds are refused when they are decoded.
+pub(super) fn wrong_type(resource: &Resource, decoded: &Decoded) -> Option<Status> {
+    let wrong = |field: &str, given: &str, wanted: &str| {
+        let text = format!("Invalid value: {given:?}: must be {wanted}");
+        let subject = Subject {
+            kind: &decoded.kind,
+            ..super::subject(resource)
+        };
+        Status::invalid(
+            subject,
+            &decoded.object.meta.name,
+            vec![Cause::new("FieldValueInvalid", text, field)],
+        )
+    };
+    if !resource.custom {
+        return None;
+    }
+    if decoded.kind != resource.kind {
+        return Some(wrong("kind", &decoded.kind, &resource.kind));
+    }
+    let api_version = resource.api_version();
+    (decoded.api_version != api_version).then(|| wrong("apiVersion", &decoded.api_version, &api_version))
 }
 
 /// The status for a body that is no object.
