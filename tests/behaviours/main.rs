@@ -7,5 +7,5 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod harness;
-
+mod kubectl;
 mod server;

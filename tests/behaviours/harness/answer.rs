@@ -13,18 +13,6 @@ pub(crate) struct Answer {
     pub(crate) body: Bytes,
 }
 
-/// The parts of a `Status` that refuses a request. A message that ends in `…` is compared up to that mark: what follows
-/// on the real server is a Go type name, a parser position or a struct dump.
-#[derive(Debug, Clone)]
-pub(crate) struct Refusal<'a> {
-    pub(crate) code: u16,
-    /// The empty string stands for an answer without a reason.
-    pub(crate) reason: &'a str,
-    pub(crate) message: &'a str,
-    /// `null` stands for an answer without details.
-    pub(crate) details: Value,
-}
-
 impl Answer {
     /// The body as JSON.
     #[track_caller]
@@ -64,42 +52,34 @@ impl Answer {
         self.expect(201)
     }
 
-    /// Asserts that the whole answer is this `Status`: code, reason, message, details and nothing else.
+    /// Asserts that the whole answer is a `Status` of this code, reason, message and details, and nothing else.
+    ///
+    /// An empty reason stands for none, and so do details of `null`. A text that ends in `…` is compared up to that
+    /// mark: what follows on the real server is a Go type name, a parser position or a struct dump.
     #[track_caller]
-    pub(crate) fn refused(&self, expected: &Refusal<'_>) {
+    pub(crate) fn is(&self, code: u16, reason: &str, message: &str, details: Value) {
         let mut body = self.json();
         let mut wanted = json!({
             "kind": "Status",
             "apiVersion": "v1",
             "metadata": {},
             "status": "Failure",
-            "message": expected.message,
-            "code": expected.code,
+            "message": message,
+            "code": code,
         });
-        if !expected.reason.is_empty() {
-            wanted["reason"] = expected.reason.into();
+        if !reason.is_empty() {
+            wanted["reason"] = reason.into();
         }
-        if !expected.details.is_null() {
-            wanted["details"] = expected.details.clone();
+        if !details.is_null() {
+            wanted["details"] = details;
         }
         cut_tails(&mut body, &mut wanted);
-        assert_eq!(self.code, expected.code, "{self}");
+        assert_eq!(self.code, code, "{self}");
         assert_eq!(body, wanted, "{}", self.request);
         assert_eq!(self.header("content-type"), "application/json", "{}", self.request);
         if let Some(seconds) = body.pointer("/details/retryAfterSeconds") {
             assert_eq!(self.header("retry-after"), seconds.to_string(), "{}", self.request);
         }
-    }
-
-    /// Shorthand for [`refused`](Self::refused).
-    #[track_caller]
-    pub(crate) fn is(&self, code: u16, reason: &str, message: &str, details: Value) {
-        self.refused(&Refusal {
-            code,
-            reason,
-            message,
-            details,
-        });
     }
 
     /// Asserts a 422 about an object: details hold group, kind and name, and one cause for each `(reason, field,

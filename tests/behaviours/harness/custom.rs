@@ -9,8 +9,6 @@ use super::{Namespace, Server, eventually};
 pub(crate) struct CustomKind {
     /// The API group.
     pub(crate) group: String,
-    /// What the server stored at registration.
-    pub(crate) definition: Value,
 }
 
 impl CustomKind {
@@ -40,8 +38,8 @@ impl CustomKind {
         let mut definition = CustomKind::definition(&group);
         change(&mut definition);
         let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        let definition = server.post(path, &definition).await.created();
-        let kind = CustomKind { group, definition };
+        server.post(path, &definition).await.created();
+        let kind = CustomKind { group };
         kind.served(server).await;
         kind
     }

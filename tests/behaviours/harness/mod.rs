@@ -13,9 +13,9 @@ mod custom;
 mod server;
 mod watch;
 
-pub(crate) use answer::{Answer, Refusal};
+pub(crate) use answer::Answer;
 pub(crate) use custom::CustomKind;
-pub(crate) use server::{Namespace, Request, Server, eventually, version};
+pub(crate) use server::{Namespace, Server, eventually, limited, version};
 pub(crate) use watch::{Event, Watch};
 
 /// Makes two tests of each listed case: `fake::NAME`, on an in-memory server of its own and a paused clock, and
