@@ -18,7 +18,7 @@ use crate::json::{Tape, write};
 const PREFIX: &[u8] = b"k8s\0";
 
 /// Messages nested deeper than this are refused.
-const MAX_DEPTH: usize = 256;
+const MAX_DEPTH: usize = 100;
 
 /// `runtime.Unknown`: a message with its type.
 #[derive(Debug)]

@@ -516,7 +516,7 @@ fn decode_reads_protobuf_into_the_same_form() {
     let decoded = decode(&pods, ContentType::Protobuf, &proto_pod(), FieldValidation::Strict).unwrap();
     assert_eq!(
         std::str::from_utf8(&decoded.object.to_canonical()).unwrap(),
-        r#"{"metadata":{"name":"p","creationTimestamp":"2024-01-01T01:08:16Z","labels":{"a":"b"}},"spec":{"volumes":[{"name":"v","emptyDir":{}}],"containers":[{"name":"c","ports":[{"containerPort":80}],"resources":{"limits":{"cpu":"1"}},"livenessProbe":{"httpGet":{"path":"/","port":"http"},"initialDelaySeconds":5}}],"terminationGracePeriodSeconds":0,"nodeSelector":{"k":"v"}},"status":{}}"#
+        r#"{"metadata":{"name":"p","creationTimestamp":"2024-01-01T01:06:08Z","labels":{"a":"b"}},"spec":{"volumes":[{"name":"v","emptyDir":{}}],"containers":[{"name":"c","ports":[{"containerPort":80}],"resources":{"limits":{"cpu":"1"}},"livenessProbe":{"httpGet":{"path":"/","port":"http"},"initialDelaySeconds":5}}],"terminationGracePeriodSeconds":0,"nodeSelector":{"k":"v"}},"status":{}}"#
     );
     let maps = resource("", "v1", "configmaps");
     for (body, cause) in [

@@ -25,7 +25,7 @@ use super::{
 use crate::json::{Kind, Value, canonical, write};
 
 /// Typed nesting deeper than this is refused: schemas of schemas.
-const MAX_TYPED_DEPTH: usize = 256;
+const MAX_TYPED_DEPTH: usize = 128;
 
 /// The real server reports at most so many unknown and duplicate fields.
 pub(super) const MAX_STRICT_ERRORS: usize = 100;
