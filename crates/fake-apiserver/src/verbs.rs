@@ -19,6 +19,7 @@ pub(crate) use create::create_object;
 use std::sync::Arc;
 
 use crate::answer::Answer;
+use crate::codec::go_quote;
 use crate::kinds::{Resource, Verb as KindVerb};
 use crate::negotiate::{Representation, Shape, representation};
 use crate::request::{Request, ResourcePath, Verb};
@@ -113,7 +114,7 @@ fn check_name(name: &str) -> Result<(), Status> {
     };
     Err(Status::bad_request(format!(
         "Name parameter invalid: {}: {why}",
-        options::go_quote(name)
+        go_quote(name)
     )))
 }
 

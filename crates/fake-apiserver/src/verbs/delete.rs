@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::Context;
 use super::write::{self, dry_run_causes, options_subject};
 use crate::answer::Answer;
-use crate::codec::{DeleteOptions, decode_delete_options};
+use crate::codec::{DeleteOptions, decode_delete_options, go_quote};
 use crate::hooks::{self, Kept, Marked};
 use crate::kinds::{DeleteReturns, Propagation, Resource};
 use crate::namespaces;
@@ -75,14 +75,18 @@ pub(super) fn options(context: Context<'_>) -> Result<DeleteOptions, Status> {
     };
     let mut causes = Vec::new();
     if let (Some(_), Some(policy)) = (options.orphan_dependents, &options.propagation_policy) {
-        let text = format!("Invalid value: {policy:?}: orphanDependents and deletionPropagation cannot be both set");
+        let text = format!(
+            "Invalid value: {}: orphanDependents and deletionPropagation cannot be both set",
+            go_quote(policy)
+        );
         causes.push(Cause::new("FieldValueInvalid", text, "propagationPolicy"));
     }
     if let Some(policy) = &options.propagation_policy
         && !matches!(policy.as_str(), "Foreground" | "Background" | "Orphan")
     {
         let text = format!(
-            "Unsupported value: {policy:?}: supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\""
+            "Unsupported value: {}: supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\"",
+            go_quote(policy)
         );
         causes.push(Cause::new("FieldValueNotSupported", text, "propagationPolicy"));
     }
@@ -97,7 +101,7 @@ pub(super) fn options(context: Context<'_>) -> Result<DeleteOptions, Status> {
 fn from_query(query: &Query) -> Result<DeleteOptions, Status> {
     let grace = query.non_empty("gracePeriodSeconds").map(|raw| {
         raw.parse::<i64>()
-            .map_err(|_| Status::bad_request(format!("strconv.ParseInt: parsing {raw:?}: invalid syntax")))
+            .map_err(|_| Status::bad_request(format!("strconv.ParseInt: parsing {}: invalid syntax", go_quote(raw))))
     });
     Ok(DeleteOptions {
         grace_period_seconds: grace.transpose()?,

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Context;
 use super::options::{ListOptions, Match, Version};
 use crate::answer::Answer;
+use crate::json::Tape;
 use crate::negotiate::Shape;
 use crate::status::Status;
 use crate::storage::{ListQuery, Page, Range, ReadError, Revision};
@@ -185,6 +186,8 @@ impl Token {
         let bytes = BASE64
             .decode(raw)
             .map_err(|_| bad(&format!("illegal base64 data at input byte {}", first_bad_byte(raw))))?;
+        // Parsed twice, so that what is no JSON is refused with the text of Go's parser.
+        Tape::parse(&bytes).map_err(|error| bad(&error.to_string()))?;
         let token: Self = serde_json::from_slice(&bytes).map_err(|error| bad(&error.to_string()))?;
         if token.v != TOKEN_VERSION {
             return Err(bad(&format!(

@@ -1,11 +1,10 @@
 //! Changes an object in part: the patch is applied anew on each try of the transaction.
 
 use super::Context;
-use super::options::go_quote;
 use super::update::{Part, Unconditional, check_identity, transact};
 use super::write;
 use crate::answer::Answer;
-use crate::codec::{ContentType, decode};
+use crate::codec::{ContentType, decode, go_quote};
 use crate::negotiate::{Representation, Shape};
 use crate::patch::{PatchError, PatchType, apply};
 use crate::status::{Cause, Details, Status, Subject};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Context;
 use crate::answer::Answer;
-use crate::codec::{ContentType, DecodeError, Decoded, FieldValidation, decode};
+use crate::codec::{ContentType, DecodeError, Decoded, FieldValidation, decode, go_quote};
 use crate::kinds::{GenerationMode, Resource};
 use crate::managed_fields::{Operation, WriteContext, manager_name, track};
 use crate::object::Object;
@@ -47,8 +47,10 @@ pub(super) fn options(context: Context<'_>, kind: &'static str) -> Result<WriteO
         "" | "Warn" => FieldValidation::Warn,
         "Ignore" => FieldValidation::Ignore,
         other => {
-            let text =
-                format!("Unsupported value: {other:?}: supported values: \"\", \"Ignore\", \"Strict\", \"Warn\"");
+            let text = format!(
+                "Unsupported value: {}: supported values: \"\", \"Ignore\", \"Strict\", \"Warn\"",
+                go_quote(other)
+            );
             causes.push(Cause::new("FieldValueNotSupported", text, "fieldValidation"));
             FieldValidation::Warn
         }
@@ -73,7 +75,8 @@ fn manager_cause(manager: &str) -> Option<Cause> {
     }
     let (at, bad) = manager.char_indices().find(|(_, c)| c.is_control())?;
     let text = format!(
-        "Invalid value: {manager:?}: invalid character U+{:04X} (at position {at})",
+        "Invalid value: {}: invalid character U+{:04X} (at position {at})",
+        go_quote(manager),
         u32::from(bad)
     );
     Some(Cause::new("FieldValueInvalid", text, "fieldManager"))
@@ -137,7 +140,7 @@ pub(super) fn body(context: Context<'_>, options: WriteOptions) -> Result<Decode
 /// 422 for a custom resource of another kind than the path says; built-in kinds are refused when they are decoded.
 pub(super) fn wrong_type(resource: &Resource, decoded: &Decoded) -> Option<Status> {
     let wrong = |field: &str, given: &str, wanted: &str| {
-        let text = format!("Invalid value: {given:?}: must be {wanted}");
+        let text = format!("Invalid value: {}: must be {wanted}", go_quote(given));
         let subject = Subject {
             kind: &decoded.kind,
             ..super::subject(resource)
