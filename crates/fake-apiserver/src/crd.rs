@@ -30,7 +30,7 @@ const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 #[serde(rename_all = "camelCase", default)]
 struct Spec {
     group: String,
-    names: Names,
+    names: AcceptedNames,
     scope: String,
     #[serde(deserialize_with = "nullable")]
     versions: Vec<Version>,
@@ -38,7 +38,7 @@ struct Spec {
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Names {
+struct AcceptedNames {
     plural: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     singular: String,
@@ -85,7 +85,8 @@ struct Subresources {
 #[serde(rename_all = "camelCase", default)]
 struct Column {
     name: String,
-    r#type: String,
+    #[serde(rename = "type")]
+    kind: String,
     format: String,
     priority: i32,
     json_path: String,
@@ -468,7 +469,7 @@ fn custom_version(version: &Version) -> CustomVersion {
             .iter()
             .map(|column| TableColumn {
                 name: column.name.clone().into(),
-                kind: column.r#type.clone().into(),
+                kind: column.kind.clone().into(),
                 format: column.format.clone().into(),
                 priority: column.priority,
                 json_path: Some(column.json_path.clone().into()),

@@ -111,7 +111,7 @@ fn document(kinds: &Kinds, path: &str) -> Option<Value> {
     let parts: Vec<&str> = path.strip_prefix('/')?.split('/').collect();
     match parts.as_slice() {
         ["api" | "apis"] => Some(Value::Null),
-        ["api", version] => resource_list("", find_version(kinds.group("")?, version)?),
+        ["api", version] => Some(resource_list("", find_version(kinds.group("")?, version)?)),
         ["apis", group] if !group.is_empty() => {
             let mut document = api_group(kinds.group(group)?);
             document["kind"] = "APIGroup".into();
@@ -119,7 +119,7 @@ fn document(kinds: &Kinds, path: &str) -> Option<Value> {
             Some(document)
         }
         ["apis", group, version] if !group.is_empty() => {
-            resource_list(group, find_version(kinds.group(group)?, version)?)
+            Some(resource_list(group, find_version(kinds.group(group)?, version)?))
         }
         _ => None,
     }
@@ -157,7 +157,7 @@ fn verbs(verbs: Verbs, custom: bool) -> Vec<&'static str> {
     names
 }
 
-fn resource_list(group: &str, version: &GroupVersion) -> Option<Value> {
+fn resource_list(group: &str, version: &GroupVersion) -> Value {
     let mut resources = Vec::new();
     for resource in &version.resources {
         let mut document = json!({
@@ -187,7 +187,7 @@ fn resource_list(group: &str, version: &GroupVersion) -> Option<Value> {
     if !group.is_empty() {
         list["apiVersion"] = "v1".into();
     }
-    Some(list)
+    list
 }
 
 fn add_names(document: &mut Value, resource: &Resource) {

@@ -1,6 +1,6 @@
 //! Which representation a client accepts.
 
-use crate::status::{Details, Status};
+use crate::status::Status;
 
 /// The form of an object in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub(crate) fn representation(accept: &str, shape: Shape, kind: &str, custom: boo
                 "NotAcceptable",
                 format!("406: Not Acceptable\n\nAvailable representations: {ACCEPTED}"),
             );
-            status.details = Some(Details::default());
+            status.details = Some(Box::default());
             status
         }
     })
@@ -73,7 +73,8 @@ fn one(range: &str, shape: Shape, custom: bool) -> Option<Representation> {
         "*/*" | "application/json" | "application/vnd.kubernetes.protobuf" | "application/yaml"
     );
     // The router in front of the built-in kinds knows no partial wildcard.
-    if !known && !(custom && media_type == "application/*") {
+    let wildcard = custom && media_type == "application/*";
+    if !(known || wildcard) {
         return None;
     }
     let (mut kind, mut group, mut version, mut quality) = ("", "", "", "1");

@@ -125,47 +125,50 @@ pub(super) fn delete_one(
     let server = context.server;
     let key = key_of(namespace, name);
     let dry_run = !options.dry_run.is_empty();
-    loop {
-        let mut next = Next::Remove;
-        let mut shown = None;
-        let outcome = server.storage.update(context.id, &key, |old| {
-            let old = old.ok_or_else(|| Status::not_found(context.subject(), name))?;
-            let current = old.object.object();
-            check_preconditions(context, name, options, old, &current)?;
-            let mut new = current.clone();
-            next = begin(server, context.resource, options, &mut new);
-            if next == Next::Remove {
-                return Ok(if dry_run { Change::Keep } else { Change::Delete });
-            }
-            if new == current {
-                shown = None;
-                return Ok(Change::Keep);
-            }
-            write::track_fields(context, Some(&current), &mut new);
-            let stored = Arc::new(Stored::of(context.resource, &new));
-            shown = Some(write::unstored(Arc::clone(&stored), old.rv));
-            Ok(if dry_run { Change::Keep } else { Change::Put(stored) })
-        })?;
-        let version = match outcome {
-            Outcome::Deleted { last, rv } => return Ok(Deleted::Gone(write::unstored(last.object, rv))),
-            Outcome::Written(version) => Some(version),
-            Outcome::Kept(old) => shown.or(old),
-        };
-        let version = version.ok_or_else(|| Status::not_found(context.subject(), name))?;
-        match next {
-            Next::Stay => return Ok(Deleted::Stays(version)),
-            Next::Remove => return Ok(Deleted::Gone(version)),
-            Next::MarkThenRemove if dry_run => return Ok(Deleted::Gone(version)),
-            // The mark is an event of its own; the removal follows as a second one.
-            Next::MarkThenRemove => return Ok(Deleted::Gone(remove_marked(server, context, &key, version))),
+    let mut next = Next::Remove;
+    let mut shown = None;
+    let outcome = server.storage.update(context.id, &key, |old| {
+        let old = old.ok_or_else(|| Status::not_found(context.subject(), name))?;
+        let current = old.object.object();
+        check_preconditions(context, name, options, old, &current)?;
+        let mut new = current.clone();
+        next = begin(server, context.resource, options, &mut new);
+        if next == Next::Remove {
+            return Ok(if dry_run { Change::Keep } else { Change::Delete });
         }
+        if new == current {
+            shown = None;
+            return Ok(Change::Keep);
+        }
+        write::track_fields(context, Some(&current), &mut new);
+        let stored = Arc::new(Stored::of(context.resource, &new));
+        shown = Some(write::unstored(Arc::clone(&stored), old.rv));
+        Ok(if dry_run { Change::Keep } else { Change::Put(stored) })
+    })?;
+    let version = match outcome {
+        Outcome::Deleted { last, rv } => return Ok(Deleted::Gone(write::unstored(last.object, rv))),
+        Outcome::Written(version) => Some(version),
+        Outcome::Kept(old) => shown.or(old),
+    };
+    let version = version.ok_or_else(|| Status::not_found(context.subject(), name))?;
+    match next {
+        Next::Stay => Ok(Deleted::Stays(version)),
+        Next::Remove => Ok(Deleted::Gone(version)),
+        Next::MarkThenRemove if dry_run => Ok(Deleted::Gone(version)),
+        // The mark is an event of its own; the removal follows as a second one.
+        Next::MarkThenRemove => Ok(Deleted::Gone(remove_marked(server, context, &key, version))),
     }
 }
 
+/// Removes what was marked, unless something has kept or replaced it meanwhile.
 fn remove_marked(server: &Shared, context: Context<'_>, key: &str, marked: Versioned<Stored>) -> Versioned<Stored> {
+    let uid = marked.object.object().meta.uid;
     let removed: Result<_, std::convert::Infallible> = server.storage.update(context.id, key, |old| {
-        let same = old.is_some_and(|old| old.rv == marked.rv);
-        Ok(if same { Change::Delete } else { Change::Keep })
+        let meta = old.map(|old| old.object.object().meta);
+        let still_marked = meta.is_some_and(|meta| {
+            meta.uid == uid && meta.finalizers.is_empty() && meta.deletion_grace_period_seconds == Some(0)
+        });
+        Ok(if still_marked { Change::Delete } else { Change::Keep })
     });
     match removed {
         Ok(Outcome::Deleted { last, rv }) => write::unstored(last.object, rv),

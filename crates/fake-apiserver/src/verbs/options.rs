@@ -53,10 +53,7 @@ impl ListOptions {
     pub(crate) fn parse(query: &Query, resource: &Resource, watch: bool) -> Result<Self, Status> {
         let limit = number(query, "limit")?.unwrap_or_default();
         let timeout = number(query, "timeoutSeconds")?.unwrap_or_default();
-        let send_initial_events = match query.get("sendInitialEvents") {
-            None => None,
-            Some(_) => Some(query.flag("sendInitialEvents")),
-        };
+        let send_initial_events = query.get("sendInitialEvents").map(|_| query.flag("sendInitialEvents"));
         let bad = |error: crate::selector::SelectorError| Status::bad_request(error.to_string());
         let labels = LabelSelector::parse(query.get("labelSelector").unwrap_or_default()).map_err(bad)?;
         let fields = FieldSelector::parse(query.get("fieldSelector").unwrap_or_default(), resource).map_err(bad)?;

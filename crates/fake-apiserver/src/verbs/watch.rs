@@ -108,6 +108,10 @@ enum Start {
 }
 
 /// Everything about a watch but the future that it may wait in.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts about one watch, named at each use"
+)]
 struct Core {
     server: Arc<Shared>,
     id: ResourceId,

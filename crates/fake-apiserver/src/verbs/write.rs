@@ -11,7 +11,7 @@ use crate::object::Object;
 use crate::status::{Cause, Status, Subject};
 use crate::storage::Versioned;
 use crate::stored::Stored;
-use crate::validation::FieldError;
+use crate::validation::{FieldError, validate_type};
 use crate::view::View;
 
 /// The media types that a body may have, as the 415 text lists them.
@@ -139,26 +139,12 @@ pub(super) fn body(context: Context<'_>, options: WriteOptions) -> Result<Decode
 
 /// 422 for a custom resource of another kind than the path says; built-in kinds are refused when they are decoded.
 pub(super) fn wrong_type(resource: &Resource, decoded: &Decoded) -> Option<Status> {
-    let wrong = |field: &str, given: &str, wanted: &str| {
-        let text = format!("Invalid value: {}: must be {wanted}", go_quote(given));
-        let subject = Subject {
-            kind: &decoded.kind,
-            ..super::subject(resource)
-        };
-        Status::invalid(
-            subject,
-            &decoded.object.meta.name,
-            vec![Cause::new("FieldValueInvalid", text, field)],
-        )
+    let errors = validate_type(resource, &decoded.api_version, &decoded.kind);
+    let subject = Subject {
+        kind: &decoded.kind,
+        ..super::subject(resource)
     };
-    if !resource.custom {
-        return None;
-    }
-    if decoded.kind != resource.kind {
-        return Some(wrong("kind", &decoded.kind, &resource.kind));
-    }
-    let api_version = resource.api_version();
-    (decoded.api_version != api_version).then(|| wrong("apiVersion", &decoded.api_version, &api_version))
+    (!errors.is_empty()).then(|| Status::invalid(subject, &decoded.object.meta.name, causes(&errors)))
 }
 
 /// The status for a body that is no object.
@@ -199,6 +185,11 @@ pub(super) fn check(resource: &Resource, name: &str, errors: &[FieldError]) -> R
     if errors.is_empty() {
         return Ok(());
     }
+    Err(Status::invalid(super::subject(resource), name, causes(errors)))
+}
+
+/// The findings as causes, equal ones once.
+fn causes(errors: &[FieldError]) -> Vec<Cause> {
     let mut causes: Vec<Cause> = Vec::with_capacity(errors.len());
     for error in errors {
         let cause = Cause::new(error.kind.reason(), &error.message, &error.field);
@@ -206,7 +197,7 @@ pub(super) fn check(resource: &Resource, name: &str, errors: &[FieldError]) -> R
             causes.push(cause);
         }
     }
-    Err(Status::invalid(super::subject(resource), name, causes))
+    causes
 }
 
 /// Records who wrote the object.
