@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use jiff::Timestamp;
 
-use crate::codec::{ContentType, FieldValidation, decode};
+use crate::codec::zero_field;
 use crate::crd;
 use crate::kinds::Resource;
 use crate::object::Object;
@@ -114,19 +114,14 @@ fn spec_finalizers(object: &Object) -> Kept {
 pub(crate) fn reset_status(resource: &Resource, object: &mut Object) {
     match hooks(resource).initial_status {
         Some(status) => object.set_field("status", Bytes::from_static(status(object).as_bytes())),
-        None => match empty_status(resource) {
+        // As Go writes the status of an empty object; custom resources have none.
+        None => match zero_field(resource, "status") {
             Some(status) => object.set_field("status", status),
             None => {
                 object.remove_field("status");
             }
         },
     }
-}
-
-/// The status of an empty object, as Go writes it; custom resources have none.
-fn empty_status(resource: &Resource) -> Option<Bytes> {
-    let empty = decode(resource, ContentType::Json, b"{}", FieldValidation::Ignore).ok()?;
-    empty.object.field("status").cloned()
 }
 
 /// Changes a new object before it is validated and stored.

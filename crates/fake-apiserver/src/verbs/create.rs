@@ -28,6 +28,7 @@ pub(super) fn create(context: Context<'_>) -> Result<Answer, Status> {
     let options = write::options(context, "CreateOptions")?;
     let decoded = write::body(context, options)?;
     let object = decoded.object;
+    write::check_type(context, &decoded.api_version, &decoded.kind, &object.meta.name)?;
     let version = create_in(context, object, options)?;
     Ok(write::shown(&view, 201, &version, &decoded.warnings))
 }

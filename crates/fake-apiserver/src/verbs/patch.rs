@@ -5,9 +5,9 @@ use super::options::go_quote;
 use super::update::{Part, Unconditional, check_identity, transact};
 use super::write;
 use crate::answer::Answer;
-use crate::codec::{ContentType, decode};
+use crate::codec::{DecodeError, FieldValidation, decode_patched};
 use crate::negotiate::{Representation, Shape};
-use crate::patch::{PatchError, PatchType, apply};
+use crate::patch::{PatchError, PatchType, apply, field_findings};
 use crate::status::{Cause, Details, Status, Subject};
 
 /// `PATCH`.
@@ -21,18 +21,49 @@ pub(super) fn patch(context: Context<'_>, part: Part) -> Result<Answer, Status> 
     let options = write::options(context, "PatchOptions")?;
     let full = context.view_as(Representation::Full);
     let mut warnings = Vec::new();
+    let findings = match options.validation {
+        FieldValidation::Ignore => Vec::new(),
+        FieldValidation::Strict | FieldValidation::Warn => field_findings(patch_type, &context.request.body),
+    };
     let version = transact(context, part, options, Unconditional::Always, |old, _| {
         let mut current = Vec::with_capacity(old.object.canonical.len() + 96);
         full.write_object(&old.object, old.rv, &mut current);
         let patched = apply(patch_type, &current, &context.request.body).map_err(|error| patch_status(&error))?;
-        let decoded = decode(context.resource, ContentType::Json, &patched, options.validation)
-            .map_err(|error| not_an_object(&patched, &error.to_string()))?;
-        warnings = decoded.warnings;
+        let decoded = decode_patched(context.resource, &patched, options.validation);
+        if options.validation == FieldValidation::Strict {
+            check_strict(&patched, &findings, decoded.as_ref().err())?;
+        }
+        let decoded = decoded.map_err(|error| not_an_object(&patched, error.cause()))?;
         let mut object = decoded.object;
         check_identity(context, &mut object)?;
+        write::check_type(context, &decoded.api_version, &decoded.kind, &object.meta.name)?;
+        warnings.clone_from(&findings);
+        warnings.extend(decoded.warnings);
         Ok(object)
     })?;
     Ok(write::shown(&view, 200, &version, &warnings))
+}
+
+/// 422 for a patch with unknown or duplicate fields, in it or in its result.
+fn check_strict(patched: &[u8], findings: &[String], error: Option<&DecodeError>) -> Result<(), Status> {
+    let of_result = match error {
+        Some(DecodeError::Strict { errors, .. }) => errors.as_slice(),
+        None => &[],
+        Some(_) => return Ok(()), // a worse error, which the caller reports
+    };
+    let mut all: Vec<&str> = Vec::with_capacity(findings.len() + of_result.len());
+    for text in findings.iter().chain(of_result) {
+        if !all.contains(&text.as_str()) {
+            all.push(text);
+        }
+    }
+    if all.is_empty() {
+        return Ok(());
+    }
+    Err(not_an_object(
+        patched,
+        &format!("strict decoding error: {}", all.join(", ")),
+    ))
 }
 
 /// 422 for a patch whose result is no object of the kind.

@@ -46,6 +46,7 @@ pub(super) fn update(context: Context<'_>, part: Part) -> Result<Answer, Status>
     let decoded = write::body(context, options)?;
     let mut object = decoded.object;
     check_identity(context, &mut object)?;
+    write::check_type(context, &decoded.api_version, &decoded.kind, &object.meta.name)?;
     let result = transact(context, part, options, Unconditional::ByPolicy, |_, current| {
         let (given, actual) = (&object.meta.uid, &current.meta.uid);
         if !given.is_empty() && given != actual {

@@ -6,12 +6,12 @@ use super::Context;
 use crate::answer::Answer;
 use crate::codec::{ContentType, DecodeError, Decoded, FieldValidation, decode};
 use crate::kinds::{GenerationMode, Resource};
-use crate::managed_fields::{Operation, WriteContext, manager_name, track};
+use crate::managed_fields::{WriteContext, manager_name, track};
 use crate::object::Object;
 use crate::status::{Cause, Status, Subject};
 use crate::storage::Versioned;
 use crate::stored::Stored;
-use crate::validation::FieldError;
+use crate::validation::{FieldError, validate_type};
 use crate::view::View;
 
 /// The media types that a body may have, as the 415 text lists them.
@@ -156,6 +156,26 @@ pub(super) fn check(resource: &Resource, name: &str, errors: &[FieldError]) -> R
     Err(Status::invalid(super::subject(resource), name, causes))
 }
 
+/// Checks the type that the body of a custom resource gives.
+///
+/// # Errors
+/// 422, which names the kind of the body.
+pub(super) fn check_type(context: Context<'_>, api_version: &str, kind: &str, name: &str) -> Result<(), Status> {
+    let errors = validate_type(context.resource, api_version, kind);
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let causes = errors
+        .iter()
+        .map(|error| Cause::new(error.kind.reason(), &error.message, &error.field))
+        .collect();
+    let subject = Subject {
+        kind,
+        ..super::subject(context.resource)
+    };
+    Err(Status::invalid(subject, name, causes))
+}
+
 /// Records who wrote the object.
 pub(super) fn track_fields(context: Context<'_>, old: Option<&Object>, new: &mut Object) {
     let request = context.request;
@@ -163,7 +183,6 @@ pub(super) fn track_fields(context: Context<'_>, old: Option<&Object>, new: &mut
     let agent = Some(request.user_agent());
     let write = WriteContext {
         manager: manager_name(request.query.non_empty("fieldManager"), agent),
-        operation: Operation::Update,
         subresource: context.path.subresource.as_deref().unwrap_or_default(),
         api_version: &api_version,
         now: context.server.clock.now(),
