@@ -8,11 +8,11 @@ use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 
 use crate::clock::time_text;
-use crate::codec::{ContentType, FieldValidation, decode};
+use crate::codec::{ContentType, FieldValidation, decode, go_quote};
 use crate::kinds::{CustomResource, CustomVersion, Resource, Scope, TableColumn};
 use crate::object::Object;
 use crate::server::Shared;
@@ -32,6 +32,7 @@ struct Spec {
     group: String,
     names: Names,
     scope: String,
+    #[serde(deserialize_with = "nullable")]
     versions: Vec<Version>,
 }
 
@@ -42,11 +43,13 @@ struct Names {
     #[serde(skip_serializing_if = "String::is_empty")]
     singular: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "nullable")]
     short_names: Vec<String>,
     kind: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     list_kind: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "nullable")]
     categories: Vec<String>,
 }
 
@@ -58,7 +61,9 @@ struct Version {
     storage: bool,
     schema: Option<Schema>,
     subresources: Option<Subresources>,
+    #[serde(deserialize_with = "nullable")]
     additional_printer_columns: Vec<Column>,
+    #[serde(deserialize_with = "nullable")]
     selectable_fields: Vec<SelectableField>,
 }
 
@@ -102,6 +107,11 @@ pub(crate) struct Definitions {
 /// True for the resource of definitions.
 pub(crate) fn is_definition(resource: &Resource) -> bool {
     resource.group == GROUP && resource.plural == PLURAL
+}
+
+/// Reads a field where Go writes `null` for what is empty.
+fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(deserializer: D) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 fn spec(object: &Object) -> Option<Spec> {
@@ -186,8 +196,8 @@ pub(crate) fn validate(object: &Object) -> Vec<FieldError> {
     };
     if object.meta.name != format!("{}.{}", spec.names.plural, spec.group) {
         let text = format!(
-            "Invalid value: {:?}: must be spec.names.plural+\".\"+spec.group",
-            object.meta.name
+            "Invalid value: {}: must be spec.names.plural+\".\"+spec.group",
+            go_quote(&object.meta.name)
         );
         add(ErrorKind::Invalid, "metadata.name", text);
     }
@@ -198,7 +208,10 @@ pub(crate) fn validate(object: &Object) -> Vec<FieldError> {
         "" => add(ErrorKind::Required, "spec.scope", "Required value".to_owned()),
         "Cluster" | "Namespaced" => {}
         other => {
-            let text = format!("Unsupported value: {other:?}: supported values: \"Cluster\", \"Namespaced\"");
+            let text = format!(
+                "Unsupported value: {}: supported values: \"Cluster\", \"Namespaced\"",
+                go_quote(other)
+            );
             add(ErrorKind::NotSupported, "spec.scope", text);
         }
     }

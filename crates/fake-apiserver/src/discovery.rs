@@ -35,7 +35,7 @@ pub(crate) fn serve(server: &Arc<Shared>, request: &Request) -> Option<Result<An
         Some("apis") => parts.next(),
         _ => None,
     };
-    kinds.group(group?).map(|_| Err(Status::unknown_resource()))
+    Some(crate::route::absent(&kinds, group?))
 }
 
 fn text(document: &Value) -> Vec<u8> {

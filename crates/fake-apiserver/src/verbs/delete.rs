@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::Context;
 use super::write::{self, dry_run_causes, options_subject};
 use crate::answer::Answer;
-use crate::codec::{DeleteOptions, decode_delete_options};
+use crate::codec::{DeleteOptions, decode_delete_options, go_quote};
 use crate::hooks::{self, Kept, Marked};
 use crate::kinds::{DeleteReturns, Propagation, Resource};
 use crate::namespaces;
@@ -41,7 +41,7 @@ pub(super) fn delete(context: Context<'_>) -> Result<Answer, Status> {
     namespaces::check_delete(context.subject(), context.name())?;
     let deleted = delete_one(context, context.namespace(), context.name(), &options)?;
     let object_is_shown = context.resource.policy.delete_returns == DeleteReturns::Object;
-    Ok(match deleted {
+    let answer = match deleted {
         Deleted::Gone(last) if object_is_shown => write::shown(&view, 200, &last, &[]),
         Deleted::Gone(last) => {
             let uid = last.object.object().meta.uid;
@@ -55,7 +55,10 @@ pub(super) fn delete(context: Context<'_>) -> Result<Answer, Status> {
             };
             write::shown(&view, code, &version, &[])
         }
-    })
+    };
+    let unsaid = options.orphan_dependents.is_none() && options.propagation_policy.is_none();
+    let warning = hooks::delete_warning(context.resource).filter(|_| unsaid);
+    Ok(answer.warnings(&warning.map(str::to_owned).into_iter().collect::<Vec<_>>()))
 }
 
 /// Reads the options, from the body or, if there is none, from the query.
@@ -72,14 +75,18 @@ pub(super) fn options(context: Context<'_>) -> Result<DeleteOptions, Status> {
     };
     let mut causes = Vec::new();
     if let (Some(_), Some(policy)) = (options.orphan_dependents, &options.propagation_policy) {
-        let text = format!("Invalid value: {policy:?}: orphanDependents and deletionPropagation cannot be both set");
+        let text = format!(
+            "Invalid value: {}: orphanDependents and deletionPropagation cannot be both set",
+            go_quote(policy)
+        );
         causes.push(Cause::new("FieldValueInvalid", text, "propagationPolicy"));
     }
     if let Some(policy) = &options.propagation_policy
         && !matches!(policy.as_str(), "Foreground" | "Background" | "Orphan")
     {
         let text = format!(
-            "Unsupported value: {policy:?}: supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\""
+            "Unsupported value: {}: supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\"",
+            go_quote(policy)
         );
         causes.push(Cause::new("FieldValueNotSupported", text, "propagationPolicy"));
     }
@@ -94,18 +101,14 @@ pub(super) fn options(context: Context<'_>) -> Result<DeleteOptions, Status> {
 fn from_query(query: &Query) -> Result<DeleteOptions, Status> {
     let grace = query.non_empty("gracePeriodSeconds").map(|raw| {
         raw.parse::<i64>()
-            .map_err(|_| Status::bad_request(format!("strconv.ParseInt: parsing {raw:?}: invalid syntax")))
+            .map_err(|_| Status::bad_request(format!("strconv.ParseInt: parsing {}: invalid syntax", go_quote(raw))))
     });
     Ok(DeleteOptions {
         grace_period_seconds: grace.transpose()?,
         preconditions: None,
         orphan_dependents: query.get("orphanDependents").map(|_| query.flag("orphanDependents")),
         propagation_policy: query.non_empty("propagationPolicy").map(str::to_owned),
-        dry_run: query
-            .all("dryRun")
-            .filter(|value| !value.is_empty())
-            .map(str::to_owned)
-            .collect(),
+        dry_run: query.all("dryRun").map(str::to_owned).collect(),
     })
 }
 
@@ -265,6 +268,8 @@ fn grace_of(options: &DeleteOptions, object: &Object) -> i64 {
         .grace_period_seconds
         .or(spec.termination_grace_period_seconds)
         .unwrap_or(30);
+    // A negative time stands for the shortest one.
+    let grace = if grace < 0 { 1 } else { grace };
     if spec.node_name.is_empty() || matches!(status.phase.as_str(), "Succeeded" | "Failed") {
         0
     } else {

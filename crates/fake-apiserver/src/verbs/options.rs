@@ -1,5 +1,6 @@
 //! The query options of list, watch and deletecollection, with the real rules and texts.
 
+use crate::codec::go_quote;
 use crate::kinds::Resource;
 use crate::request::Query;
 use crate::selector::{FieldSelector, LabelSelector};
@@ -121,11 +122,6 @@ pub(crate) fn parse_uint(raw: &str) -> Result<u64, String> {
     let why = if digits { "value out of range" } else { "invalid syntax" };
     let parsed = if digits { raw.parse().ok() } else { None };
     parsed.ok_or_else(|| format!("strconv.ParseUint: parsing {}: {why}", go_quote(raw)))
-}
-
-/// A text in double quotes, as Go's `%q` writes it for ordinary text.
-pub(crate) fn go_quote(text: &str) -> String {
-    format!("{text:?}")
 }
 
 fn number(query: &Query, key: &str) -> Result<Option<i64>, Status> {

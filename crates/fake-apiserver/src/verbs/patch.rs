@@ -1,11 +1,10 @@
 //! Changes an object in part: the patch is applied anew on each try of the transaction.
 
 use super::Context;
-use super::options::go_quote;
 use super::update::{Part, Unconditional, check_identity, transact};
 use super::write;
 use crate::answer::Answer;
-use crate::codec::{DecodeError, FieldValidation, decode_patched};
+use crate::codec::{DecodeError, FieldValidation, decode_patched, go_quote};
 use crate::negotiate::{Representation, Shape};
 use crate::patch::{PatchError, PatchType, apply, field_findings};
 use crate::status::{Cause, Details, Status, Subject};
@@ -34,12 +33,12 @@ pub(super) fn patch(context: Context<'_>, part: Part) -> Result<Answer, Status> 
             check_strict(&patched, &findings, decoded.as_ref().err())?;
         }
         let decoded = decoded.map_err(|error| not_an_object(&patched, error.cause()))?;
+        let wrong_type = write::wrong_type(context.resource, &decoded);
         let mut object = decoded.object;
         check_identity(context, &mut object)?;
-        write::check_type(context, &decoded.api_version, &decoded.kind, &object.meta.name)?;
         warnings.clone_from(&findings);
         warnings.extend(decoded.warnings);
-        Ok(object)
+        Ok((object, wrong_type))
     })?;
     Ok(write::shown(&view, 200, &version, &warnings))
 }
