@@ -208,7 +208,7 @@ fn spec_finalizers(object: &Object) -> Kept {
 pub(crate) fn reset_status(resource: &Resource, object: &mut Object) {
     match hooks(resource).initial_status {
         Some(status) => object.set_field("status", Bytes::from_static(status(object).as_bytes())),
-        // Go writes an empty struct where the kind has a status.
+        // As Go writes the status of an empty object; custom resources have none.
         None => match zero_field(resource, "status") {
             Some(status) => object.set_field("status", status),
             None => {

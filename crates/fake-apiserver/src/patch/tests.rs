@@ -182,6 +182,24 @@ fn json_patch_cannot_grow_a_document_without_end() {
 }
 
 #[test]
+fn json_patch_cannot_nest_a_document_without_end() {
+    // [F25] each move wraps what is there once more
+    let wrap = |at: usize| {
+        let add = format!(r#"{{"op":"add","path":"/w{}","value":{{}}}}"#, at + 1);
+        let r#move = format!(r#"{{"op":"move","from":"/w{at}","path":"/w{}/in"}}"#, at + 1);
+        [add, r#move]
+    };
+    let mut operations = vec![r#"{"op":"add","path":"/w0","value":{}}"#.to_owned()];
+    operations.extend((0..400).flat_map(wrap));
+    assert!(json_patch(&format!("[{}]", operations.join(","))).is_ok());
+    operations.extend((400..4_000).flat_map(wrap));
+    assert_eq!(
+        json_patch(&format!("[{}]", operations.join(","))),
+        Err(PatchError::Unprocessable(UNFIT.into()))
+    );
+}
+
+#[test]
 fn merge_patch_merges_objects_and_removes_nulls() {
     // [F10]
     let finalizers = r#"["c","d"]"#;
@@ -208,7 +226,7 @@ fn merge_patch_merges_objects_and_removes_nulls() {
         assert_eq!(merge_patch(patch).as_ref(), Ok(&want), "{patch}");
     }
     assert_eq!(
-        duplicate_fields(br#"{"data":{"k":"1","k":"2"}}"#),
+        field_findings(PatchType::Merge, br#"{"data":{"k":"1","k":"2"}}"#),
         [r#"duplicate field "data.k""#]
     );
 }
@@ -234,6 +252,20 @@ fn merge_patch_that_is_none_is_a_bad_request() {
     ] {
         assert_eq!(merge_patch(patch), Err(PatchError::BadRequest(want.into())), "{patch}");
     }
+}
+
+#[test]
+fn field_findings_name_what_is_odd_in_a_json_patch() {
+    // [F14]
+    let patch = br#"[{"op":"add","path":"/data","value":{"a":"b","a":"c"},"path":"/data","foo":1}]"#;
+    assert_eq!(
+        field_findings(PatchType::Json, patch),
+        [
+            r#"json patch duplicate field "[0].value.a""#,
+            r#"json patch duplicate field "[0].path""#,
+            r#"json patch unknown field "[0].foo""#
+        ]
+    );
 }
 
 #[test]
@@ -286,7 +318,7 @@ fn patches_never_panic_on_hostile_text() {
             if let Ok(text) = apply(patch_type, CURRENT.as_bytes(), &patch) {
                 Tape::parse(&text).unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&patch)));
             }
-            duplicate_fields(&patch);
+            field_findings(patch_type, &patch);
         }
     }
     let deep = format!("{}1{}", r#"{"a":"#.repeat(9_000), "}".repeat(9_000));

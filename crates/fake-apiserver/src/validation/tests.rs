@@ -196,14 +196,3 @@ fn validate_type_wants_the_kind_and_version_of_a_custom_resource() {
     );
     assert!(validate_type(&resource("", "v1", "pods"), "x", "y").is_empty());
 }
-
-#[test]
-fn aggregate_joins_findings_as_the_server_does() {
-    let one = FieldError::new(ErrorKind::Required, "a", "");
-    let two = FieldError::invalid("b", "x", "no");
-    assert_eq!(aggregate(std::slice::from_ref(&one)), "a: Required value");
-    assert_eq!(
-        aggregate(&[one.clone(), two, one]),
-        r#"[a: Required value, b: Invalid value: "x": no]"#
-    );
-}

@@ -6,7 +6,7 @@ use super::write;
 use crate::answer::Answer;
 use crate::codec::{DecodeError, FieldValidation, decode_patched, go_quote};
 use crate::negotiate::{Representation, Shape};
-use crate::patch::{PatchError, PatchType, apply, duplicate_fields};
+use crate::patch::{PatchError, PatchType, apply, field_findings};
 use crate::status::{Cause, Status, Subject};
 
 /// `PATCH`.
@@ -19,46 +19,50 @@ pub(super) fn patch(context: Context<'_>, part: Part) -> Result<Answer, Status> 
     let patch_type = PatchType::from_header(header, context.resource).map_err(|error| patch_status(&error))?;
     let options = write::options(context, "PatchOptions")?;
     let full = context.view_as(Representation::Full);
-    let findings = findings(patch_type, options.validation, &context.request.body);
     let mut warnings = Vec::new();
+    let findings = match options.validation {
+        FieldValidation::Ignore => Vec::new(),
+        FieldValidation::Strict | FieldValidation::Warn => field_findings(patch_type, &context.request.body),
+    };
     let version = transact(context, part, options, Unconditional::Always, |old, _| {
         let mut current = Vec::with_capacity(old.object.canonical.len() + 96);
         full.write_object(&old.object, old.rv, &mut current);
         let patched = apply(patch_type, &current, &context.request.body).map_err(|error| patch_status(&error))?;
         let decoded = decode_patched(context.resource, &patched, options.validation);
-        if options.validation == FieldValidation::Strict && !findings.is_empty() {
-            let unknown = match &decoded {
-                Err(DecodeError::Strict { errors, .. }) => errors.as_slice(),
-                _ => &[],
-            };
-            let all = [findings.as_slice(), unknown].concat().join(", ");
-            return Err(not_an_object(&patched, &format!("strict decoding error: {all}")));
+        if options.validation == FieldValidation::Strict {
+            check_strict(&patched, &findings, decoded.as_ref().err())?;
         }
         let decoded = decoded.map_err(|error| not_an_object(&patched, error.cause()))?;
         let wrong_type = write::wrong_type(context.resource, &decoded);
-        warnings.clone_from(&findings);
-        warnings.extend(decoded.warnings);
         let mut object = decoded.object;
         check_identity(context, &mut object)?;
+        warnings.clone_from(&findings);
+        warnings.extend(decoded.warnings);
         Ok((object, wrong_type))
     })?;
     Ok(write::shown(&view, 200, &version, &warnings))
 }
 
-/// The duplicate fields of the patch itself, as warnings and strict errors name them.
-fn findings(patch_type: PatchType, validation: FieldValidation, patch: &[u8]) -> Vec<String> {
-    if validation == FieldValidation::Ignore {
-        return Vec::new();
-    }
-    let prefix = if patch_type == PatchType::Json {
-        "json patch "
-    } else {
-        ""
+/// 422 for a patch with unknown or duplicate fields, in it or in its result.
+fn check_strict(patched: &[u8], findings: &[String], error: Option<&DecodeError>) -> Result<(), Status> {
+    let of_result = match error {
+        Some(DecodeError::Strict { errors, .. }) => errors.as_slice(),
+        None => &[],
+        Some(_) => return Ok(()), // a worse error, which the caller reports
     };
-    duplicate_fields(patch)
-        .into_iter()
-        .map(|found| format!("{prefix}{found}"))
-        .collect()
+    let mut all: Vec<&str> = Vec::with_capacity(findings.len() + of_result.len());
+    for text in findings.iter().chain(of_result) {
+        if !all.contains(&text.as_str()) {
+            all.push(text);
+        }
+    }
+    if all.is_empty() {
+        return Ok(());
+    }
+    Err(not_an_object(
+        patched,
+        &format!("strict decoding error: {}", all.join(", ")),
+    ))
 }
 
 /// 422 for a patch whose result is no object of the kind.

@@ -6,7 +6,7 @@ use super::Context;
 use crate::answer::Answer;
 use crate::codec::{ContentType, DecodeError, Decoded, FieldValidation, decode, go_quote};
 use crate::kinds::{GenerationMode, Resource};
-use crate::managed_fields::{Operation, WriteContext, manager_name, track};
+use crate::managed_fields::{WriteContext, manager_name, track};
 use crate::object::Object;
 use crate::status::{Cause, Status, Subject};
 use crate::storage::Versioned;
@@ -207,7 +207,6 @@ pub(super) fn track_fields(context: Context<'_>, old: Option<&Object>, new: &mut
     let agent = Some(request.user_agent());
     let write = WriteContext {
         manager: manager_name(request.query.non_empty("fieldManager"), agent),
-        operation: Operation::Update,
         subresource: context.path.subresource.as_deref().unwrap_or_default(),
         api_version: &api_version,
         now: context.server.clock.now(),
