@@ -3,6 +3,8 @@
 //! [`reconcile`] runs after each write to a definition, inside the same request, so that a new kind is served as soon
 //! as its creation is answered. Schemas are stored and not looked at.
 
+mod validation;
+
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 
@@ -12,13 +14,14 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 
 use crate::clock::time_text;
-use crate::codec::{ContentType, FieldValidation, decode, go_quote};
+use crate::codec::{ContentType, FieldValidation, decode};
 use crate::kinds::{CustomResource, CustomVersion, Resource, Scope, TableColumn};
 use crate::object::Object;
 use crate::server::Shared;
 use crate::storage::{Change, ListQuery, Range, ResourceId, Versioned};
 use crate::stored::Stored;
-use crate::validation::{ErrorKind, FieldError};
+
+pub(crate) use validation::validate;
 
 const GROUP: &str = "apiextensions.k8s.io";
 const PLURAL: &str = "customresourcedefinitions";
@@ -182,75 +185,6 @@ pub(crate) fn on_delete(resource: &Resource, object: &mut Object, now: Timestamp
         None => status["conditions"] = json!([condition]),
     }
     set_field(resource, object, "status", &status);
-}
-
-/// What is wrong with a new definition, in the order of the real server.
-pub(crate) fn validate(object: &Object) -> Vec<FieldError> {
-    let spec = spec(object).unwrap_or_default();
-    let mut errors = Vec::new();
-    let mut add = |kind: ErrorKind, field: &str, message: String| {
-        errors.push(FieldError {
-            kind,
-            field: field.to_owned(),
-            message,
-        });
-    };
-    if object.meta.name != format!("{}.{}", spec.names.plural, spec.group) {
-        let text = format!(
-            "Invalid value: {}: must be spec.names.plural+\".\"+spec.group",
-            go_quote(&object.meta.name)
-        );
-        add(ErrorKind::Invalid, "metadata.name", text);
-    }
-    if spec.group.is_empty() {
-        add(ErrorKind::Required, "spec.group", "Required value".to_owned());
-    }
-    match spec.scope.as_str() {
-        "" => add(ErrorKind::Required, "spec.scope", "Required value".to_owned()),
-        "Cluster" | "Namespaced" => {}
-        other => {
-            let text = format!(
-                "Unsupported value: {}: supported values: \"Cluster\", \"Namespaced\"",
-                go_quote(other)
-            );
-            add(ErrorKind::NotSupported, "spec.scope", text);
-        }
-    }
-    for (index, version) in spec.versions.iter().enumerate() {
-        if version.schema.as_ref().is_none_or(|schema| schema.open_api.is_none()) {
-            let field = format!("spec.versions[{index}].schema.openAPIV3Schema");
-            add(ErrorKind::Required, &field, "Required value".to_owned());
-        }
-    }
-    let stored = spec.versions.iter().filter(|version| version.storage).count();
-    if stored != 1 {
-        let names: Vec<&str> = spec.versions.iter().map(|version| version.name.as_str()).collect();
-        let value = if names.is_empty() {
-            "null".to_owned()
-        } else {
-            format!("{names:?}")
-        };
-        let text = format!("Invalid value: {value}: must have exactly one version marked as storage version");
-        add(ErrorKind::Invalid, "spec.versions", text);
-    }
-    let names = [
-        ("plural", &spec.names.plural),
-        ("singular", &spec.names.singular),
-        ("kind", &spec.names.kind),
-        ("listKind", &spec.names.list_kind),
-    ];
-    for (field, _) in names.iter().filter(|(_, name)| name.is_empty()) {
-        add(
-            ErrorKind::Required,
-            &format!("spec.names.{field}"),
-            "Required value".to_owned(),
-        );
-    }
-    if stored == 0 {
-        let text = "Invalid value: null: must have at least one stored version".to_owned();
-        add(ErrorKind::Invalid, "status.storedVersions", text);
-    }
-    errors
 }
 
 /// Brings the set of served kinds in line with the stored definitions.

@@ -201,6 +201,11 @@ impl Token {
         if token.start.is_empty() {
             return Err(bad("encoded start key empty (version meta.k8s.io/v1)"));
         }
+        // A start that is no clean path could leave the range of the list.
+        let start = token.start.strip_prefix('/').unwrap_or(&token.start);
+        if start.split('/').any(|part| matches!(part, "" | "." | "..")) {
+            return Err(bad(&token.start));
+        }
         Ok(token)
     }
 
