@@ -1,0 +1,282 @@
+//! Bodies in, canonical objects out.
+//!
+//! [`decode`] reads JSON, YAML or protobuf into an [`Object`] in Go's canonical form, by the generated type tables:
+//! YAML and protobuf become JSON text first, so that there is one canonical writer ([`typed`] for built-in kinds,
+//! [`custom`] for custom resources). It checks nothing that the real server's decoder does not check: defaulting,
+//! admission and validation are later steps, between this one and storage. Start at [`decode`].
+
+mod custom;
+mod error;
+mod meta;
+mod options;
+mod proto;
+mod quantity;
+mod special;
+mod tables;
+pub(crate) mod time;
+mod type_meta;
+mod typed;
+mod yaml;
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+
+pub(crate) use custom::duplicates;
+pub(crate) use error::DecodeError;
+pub(crate) use options::{DeleteOptions, decode_delete_options};
+pub(crate) use tables::TypeId;
+pub(crate) use typed::go_quote;
+
+use crate::{
+    json::Tape,
+    kinds::{Resource, Schema},
+    object::{Meta, Object, OwnerReference},
+};
+
+/// The format of a request body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ContentType {
+    Json,
+    Yaml,
+    Protobuf,
+}
+
+impl ContentType {
+    /// The format that a `Content-Type` header names; absent or empty means JSON, `None` an unsupported one (415).
+    pub(crate) fn from_header(value: Option<&str>) -> Option<Self> {
+        match media_type(value.unwrap_or_default()).as_str() {
+            "" | "application/json" => Some(Self::Json),
+            "application/yaml" => Some(Self::Yaml),
+            "application/vnd.kubernetes.protobuf" => Some(Self::Protobuf),
+            _ => None,
+        }
+    }
+}
+
+/// The media type of a header without its parameters, in lower case.
+pub(crate) fn media_type(header: &str) -> String {
+    header.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+/// What happens to unknown and duplicate fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum FieldValidation {
+    Strict,
+    #[default]
+    Warn,
+    Ignore,
+}
+
+/// A decoded body.
+#[derive(Debug)]
+pub(crate) struct Decoded {
+    pub(crate) object: Object,
+    /// As the body said, or the defaults of the resource when it said nothing.
+    pub(crate) api_version: String,
+    pub(crate) kind: String,
+    /// For `Warning` headers: unknown and duplicate fields (under `Warn`), repeated owner references (always).
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Where a body comes from: a patched object is checked less before it is decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Request,
+    Patch,
+}
+
+/// Decodes a body as an object of `resource`.
+///
+/// The kind of a custom resource is returned as the body has it: [`crate::validation::validate_type`] checks it.
+///
+/// # Errors
+///
+/// [`DecodeError`], with the server's text. None can be retried.
+pub(crate) fn decode(
+    resource: &Resource,
+    content_type: ContentType,
+    body: &[u8],
+    validation: FieldValidation,
+) -> Result<Decoded, DecodeError> {
+    decode_from(Source::Request, resource, content_type, body, validation)
+}
+
+/// Decodes the JSON that a patch has produced. As [`decode`], but a custom resource may be of any version and kind:
+/// [`crate::validation::validate_type`] checks both.
+///
+/// # Errors
+///
+/// [`DecodeError`]; the server shows [`DecodeError::cause`] in a 422.
+pub(crate) fn decode_patched(
+    resource: &Resource,
+    json: &[u8],
+    validation: FieldValidation,
+) -> Result<Decoded, DecodeError> {
+    decode_from(Source::Patch, resource, ContentType::Json, json, validation)
+}
+
+fn decode_from(
+    source: Source,
+    resource: &Resource,
+    content_type: ContentType,
+    body: &[u8],
+    validation: FieldValidation,
+) -> Result<Decoded, DecodeError> {
+    let unrecognized = |cause: String| DecodeError::unrecognized(resource, cause, body);
+    let mut syntax_findings = Vec::new();
+    let mut envelope = None;
+    let text: Cow<'_, [u8]> = match content_type {
+        ContentType::Json => Cow::Borrowed(body),
+        ContentType::Yaml => {
+            let (json, duplicates) = yaml::to_json(body).map_err(unrecognized)?;
+            syntax_findings = duplicates;
+            Cow::Owned(json)
+        }
+        ContentType::Protobuf => {
+            let message = proto::open(body).map_err(unrecognized)?;
+            envelope = Some((message.api_version.clone(), message.kind.clone()));
+            match resource.schema {
+                // The type is checked before the message is read, as its bytes mean something to that type only.
+                Schema::Typed(id) => {
+                    type_meta::check_typed(resource, &message.api_version, &message.kind)?;
+                    Cow::Owned(
+                        proto::to_json(id, message.raw).map_err(|cause| DecodeError::malformed(resource, cause))?,
+                    )
+                }
+                Schema::Schemaless => {
+                    return Err(unrecognized("protobuf is not supported for custom resources".into()));
+                }
+            }
+        }
+    };
+    let tape = Tape::parse(&text)
+        .map_err(|error| unrecognized(format!("couldn't get version/kind; json parse error: {error}")))?;
+    let (mut api_version, mut kind) = match envelope {
+        Some(types) => types,
+        None => type_meta::interpret(tape.root()).map_err(unrecognized)?,
+    };
+    let findings;
+    let mut object;
+    match resource.schema {
+        Schema::Typed(id) => {
+            (api_version, kind) = type_meta::check_typed(resource, &api_version, &kind)?;
+            (object, findings) = typed_object(resource, id, &tape, validation)?;
+        }
+        Schema::Schemaless => {
+            if kind.is_empty() {
+                let shown = String::from_utf8_lossy(&text);
+                return Err(unrecognized(format!("Object 'Kind' is missing in '{shown}'")));
+            }
+            if source == Source::Request {
+                type_meta::check_custom(resource, &api_version)?;
+            }
+            (object, findings) = custom::object(resource, &tape, validation)?;
+        }
+    }
+    // The YAML parser has already spoken about duplicate keys.
+    let of_yaml = content_type == ContentType::Yaml;
+    syntax_findings.extend(
+        findings
+            .into_iter()
+            .filter(|text| !of_yaml || !text.starts_with("duplicate field ")),
+    );
+    if validation == FieldValidation::Strict && !syntax_findings.is_empty() {
+        return Err(DecodeError::strict(resource, syntax_findings));
+    }
+    let mut warnings = if validation == FieldValidation::Warn {
+        syntax_findings
+    } else {
+        Vec::new()
+    };
+    warnings.extend(drop_repeated_owners(source, &mut object.meta));
+    Ok(Decoded {
+        object,
+        api_version,
+        kind,
+        warnings,
+    })
+}
+
+/// Drops owner references that equal an earlier one; returns the server's warning about them.
+fn drop_repeated_owners(source: Source, meta: &mut Meta) -> Option<String> {
+    let mut unique: Vec<OwnerReference> = Vec::with_capacity(meta.owner_references.len());
+    let mut repeated = Vec::new();
+    for owner in std::mem::take(&mut meta.owner_references) {
+        if unique.contains(&owner) {
+            repeated.push(owner.uid);
+        } else {
+            unique.push(owner);
+        }
+    }
+    meta.owner_references = unique;
+    // The real server looks at a patched object only after admission.
+    let when = if source == Source::Patch {
+        " after mutating admission happens"
+    } else {
+        ""
+    };
+    (!repeated.is_empty()).then(|| {
+        format!(
+            ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may \
+             reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+            repeated.join(", ")
+        )
+    })
+}
+
+fn typed_object(
+    resource: &Resource,
+    id: TypeId,
+    tape: &Tape<'_>,
+    validation: FieldValidation,
+) -> Result<(Object, Vec<String>), DecodeError> {
+    let root = tape.root();
+    let ty = id.get();
+    let mut writer = typed::Writer::new(validation != FieldValidation::Ignore, root.raw().len() + 64);
+    let slots = writer.collect(ty, root);
+    let mut meta = Meta::default();
+    let mut ranges = Vec::with_capacity(4);
+    for (at, field) in ty.fields.iter().enumerate() {
+        match field.name {
+            "kind" | "apiVersion" => {}
+            "metadata" => {
+                if let Some(value) = slots.get(at).filter(|value| !value.is_null()) {
+                    writer.enter(ty, "metadata");
+                    meta = meta::parse(&mut writer, value, field.go);
+                    writer.leave();
+                }
+            }
+            _ => ranges.extend(
+                writer
+                    .top_field(ty, field, slots.get(at))
+                    .map(|range| (field.name, range)),
+            ),
+        }
+    }
+    let (result, findings, out) = writer.finish();
+    result.map_err(|cause| DecodeError::malformed(resource, cause))?;
+    let out = Bytes::from(out);
+    let fields = ranges
+        .into_iter()
+        .map(|(name, range)| (Cow::Borrowed(name), out.slice(range)))
+        .collect();
+    Ok((Object { meta, fields }, findings))
+}
+
+/// What a top-level field is when nobody set it, if Go writes it then: `{}` for the status of a pod. A verb that drops
+/// a client's status puts this in its place. `None` for custom resources and for fields that are left out.
+pub(crate) fn zero_field(resource: &Resource, name: &str) -> Option<Bytes> {
+    let Schema::Typed(id) = resource.schema else {
+        return None;
+    };
+    let ty = id.get();
+    let field = ty.fields.iter().find(|field| field.name == name)?;
+    let mut writer = typed::Writer::new(false, 64);
+    let range = writer.top_field(ty, field, None)?;
+    let (_, _, out) = writer.finish();
+    Some(Bytes::from(out).slice(range))
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,108 @@
+//! A JSON document that can be changed: nodes are the parsed bytes until somebody changes something below them.
+
+use std::borrow::Cow;
+
+use crate::json::{Kind, Value, canonical, write};
+
+/// A node. Unchanged parts stay as they were parsed.
+#[derive(Debug, Clone)]
+pub(super) enum Node<'t> {
+    Parsed(Value<'t>),
+    Null,
+    /// Invariant: in key order, no key twice.
+    Object(Vec<(Cow<'t, str>, Node<'t>)>),
+    Array(Vec<Node<'t>>),
+}
+
+impl<'t> Node<'t> {
+    pub(super) fn is_null(&self) -> bool {
+        match self {
+            Self::Null => true,
+            Self::Parsed(value) => value.is_null(),
+            _ => false,
+        }
+    }
+
+    /// The entries of an object, made changeable; `None` for other nodes. The last of duplicate keys stays.
+    pub(super) fn object(&mut self) -> Option<&mut Vec<(Cow<'t, str>, Node<'t>)>> {
+        if let Self::Parsed(value) = self
+            && value.kind() == Kind::Object
+        {
+            let entries = canonical::sorted_entries(*value)
+                .into_iter()
+                .map(|(key, value)| (key.as_str().unwrap_or_default(), Self::Parsed(value)))
+                .collect();
+            *self = Self::Object(entries);
+        }
+        if let Self::Object(entries) = self {
+            Some(entries)
+        } else {
+            None
+        }
+    }
+
+    /// The items of an array, made changeable; `None` for other nodes.
+    pub(super) fn array(&mut self) -> Option<&mut Vec<Node<'t>>> {
+        if let Self::Parsed(value) = self
+            && value.kind() == Kind::Array
+        {
+            *self = Self::Array(value.items().map(Self::Parsed).collect());
+        }
+        if let Self::Array(items) = self {
+            Some(items)
+        } else {
+            None
+        }
+    }
+
+    /// Appends the JSON text.
+    ///
+    /// Recurses over changed parts only, whose depth a patch's paths and its own nesting limit.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Null => out.extend_from_slice(b"null"),
+            Self::Parsed(value) => out.extend_from_slice(value.raw_quoted()),
+            Self::Object(entries) => {
+                out.push(b'{');
+                for (key, value) in entries {
+                    write::comma(out);
+                    write::string(out, key);
+                    out.push(b':');
+                    value.write(out);
+                }
+                out.push(b'}');
+            }
+            Self::Array(items) => {
+                out.push(b'[');
+                for item in items {
+                    write::comma(out);
+                    item.write(out);
+                }
+                out.push(b']');
+            }
+        }
+    }
+}
+
+/// The place of a key in an object's entries.
+fn position(entries: &[(Cow<'_, str>, Node<'_>)], key: &str) -> Result<usize, usize> {
+    entries.binary_search_by(|(existing, _)| (**existing).cmp(key))
+}
+
+/// The value of a key.
+pub(super) fn get<'n, 't>(entries: &'n mut [(Cow<'t, str>, Node<'t>)], key: &str) -> Option<&'n mut Node<'t>> {
+    position(entries, key).ok().map(|at| &mut entries[at].1)
+}
+
+/// Sets a key.
+pub(super) fn set<'t>(entries: &mut Vec<(Cow<'t, str>, Node<'t>)>, key: Cow<'t, str>, value: Node<'t>) {
+    match position(entries, &key) {
+        Ok(at) => entries[at].1 = value,
+        Err(at) => entries.insert(at, (key, value)),
+    }
+}
+
+/// Removes a key; returns its value.
+pub(super) fn remove<'t>(entries: &mut Vec<(Cow<'t, str>, Node<'t>)>, key: &str) -> Option<Node<'t>> {
+    position(entries, key).ok().map(|at| entries.remove(at).1)
+}

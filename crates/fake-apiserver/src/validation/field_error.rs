@@ -1,0 +1,81 @@
+//! One finding about one field, with the server's texts.
+
+use std::fmt;
+
+use crate::codec::go_quote;
+
+/// The type of a finding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ErrorKind {
+    Required,
+    Invalid,
+    NotSupported,
+    Forbidden,
+    TooLong,
+}
+
+impl ErrorKind {
+    /// `reason` of the cause in a Status.
+    pub(crate) const fn reason(self) -> &'static str {
+        match self {
+            Self::Required => "FieldValueRequired",
+            Self::Invalid => "FieldValueInvalid",
+            Self::NotSupported => "FieldValueNotSupported",
+            Self::Forbidden => "FieldValueForbidden",
+            Self::TooLong => "FieldValueTooLong",
+        }
+    }
+
+    /// The words that open the text.
+    pub(crate) const fn text(self) -> &'static str {
+        match self {
+            Self::Required => "Required value",
+            Self::Invalid => "Invalid value",
+            Self::NotSupported => "Unsupported value",
+            Self::Forbidden => "Forbidden",
+            Self::TooLong => "Too long",
+        }
+    }
+}
+
+/// One finding: becomes a cause `{reason, message, field}` of a 422 Status.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FieldError {
+    pub(crate) kind: ErrorKind,
+    /// Path of the field, `metadata.labels` or `<nil>`.
+    pub(crate) field: String,
+    /// The text after the field: `Invalid value: "x": must be …`.
+    pub(crate) message: String,
+}
+
+impl FieldError {
+    /// A finding with a text after the words of its kind; `detail` may be empty.
+    pub(crate) fn new(kind: ErrorKind, field: impl Into<String>, detail: &str) -> Self {
+        let message = if detail.is_empty() {
+            kind.text().to_owned()
+        } else {
+            format!("{}: {detail}", kind.text())
+        };
+        Self {
+            kind,
+            field: field.into(),
+            message,
+        }
+    }
+
+    /// `Invalid value: "value": detail`.
+    pub(crate) fn invalid(field: impl Into<String>, value: &str, detail: &str) -> Self {
+        Self::invalid_raw(field, &go_quote(value), detail)
+    }
+
+    /// `Invalid value: value: detail`, for a value that is no string.
+    pub(crate) fn invalid_raw(field: impl Into<String>, value: &str, detail: &str) -> Self {
+        Self::new(ErrorKind::Invalid, field, &format!("{value}: {detail}"))
+    }
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.message)
+    }
+}

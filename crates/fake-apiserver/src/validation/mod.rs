@@ -1,0 +1,37 @@
+//! Validation of metadata: what a 422 says.
+//!
+//! Only rules that hold for every kind by its policy; validation of specs is a later step that adds to the same list
+//! of [`FieldError`]s. Start at [`validate_create`].
+
+mod field_error;
+mod meta;
+mod names;
+
+pub(crate) use field_error::{ErrorKind, FieldError};
+pub(crate) use meta::{keep_system_fields, validate_create, validate_update};
+pub(crate) use names::{label_key_errors, label_value_errors};
+
+use crate::kinds::Resource;
+
+/// Checks `apiVersion` and `kind` of a custom resource, which its decoder lets through.
+pub(crate) fn validate_type(resource: &Resource, api_version: &str, kind: &str) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if !resource.custom {
+        return errors;
+    }
+    if kind != resource.kind {
+        errors.push(FieldError::invalid("kind", kind, &format!("must be {}", resource.kind)));
+    }
+    let own = resource.api_version();
+    if api_version != own {
+        errors.push(FieldError::invalid(
+            "apiVersion",
+            api_version,
+            &format!("must be {own}"),
+        ));
+    }
+    errors
+}
+
+#[cfg(test)]
+mod tests;
