@@ -15,6 +15,8 @@ mod informer;
 mod key;
 mod object;
 mod sync;
+#[cfg(test)]
+mod testing;
 
 #[cfg(feature = "fake")]
 pub use crate::client::FakeClientBuilder;
