@@ -52,7 +52,10 @@ cases!(everyone_shares_one_watch_per_identity);
 #[tokio::test(start_paused = true)]
 async fn server_sees_one_request_per_identity() {
     let rig = Rig::fake();
-    let (_one, _two) = (rig.maps(InformerOptions::default()), rig.maps(InformerOptions::default()));
+    let (_one, _two) = (
+        rig.maps(InformerOptions::default()),
+        rig.maps(InformerOptions::default()),
+    );
     rig.run().await;
     let requests = |verb| rig.memory().request_count(verb, "configmaps");
     assert_eq!((requests(Verb::List), requests(Verb::Watch)), (0, 1));
@@ -75,7 +78,9 @@ async fn representations_are_distinct_and_shared() {
     let typed = rig.maps(InformerOptions::default());
     let dynamic = informers.dynamic(&resource, InformerOptions::default()).unwrap();
     let metadata = informers.metadata(&resource, InformerOptions::default()).unwrap();
-    let _again = informers.of::<DynamicObject>(&resource, InformerOptions::default()).unwrap();
+    let _again = informers
+        .of::<DynamicObject>(&resource, InformerOptions::default())
+        .unwrap();
     rig.run().await;
     assert_eq!(rig.client.stats().informers.len(), 3);
     assert_eq!(rig.memory().open_watches("configmaps"), 3);
@@ -104,12 +109,23 @@ async fn conflicting_transforms_are_refused_by_name_and_place() {
     let informers = rig.client.informers();
     let with = |transform| InformerOptions::default().transform(transform);
     let first = informers.typed(with(Transform::new("drop-data", drop_data))).unwrap();
-    informers.typed(with(Transform::new("same-function", drop_data))).unwrap();
+    informers
+        .typed(with(Transform::new("same-function", drop_data)))
+        .unwrap();
     let captured = String::from("x");
-    let other = Transform::new("other", move |map: &mut ConfigMap| map.metadata.generate_name = Some(captured.clone()));
+    let other = Transform::new("other", move |map: &mut ConfigMap| {
+        map.metadata.generate_name = Some(captured.clone())
+    });
     for (options, second) in [(with(other), Some("other")), (InformerOptions::default(), None)] {
         let error = informers.typed(options).unwrap_err();
-        let RegisterError::TransformConflict { first: known, second: wanted, first_at, second_at, .. } = &error else {
+        let RegisterError::TransformConflict {
+            first: known,
+            second: wanted,
+            first_at,
+            second_at,
+            ..
+        } = &error
+        else {
             panic!("{error}");
         };
         assert_eq!((known.as_deref(), wanted.as_deref()), (Some("drop-data"), second));
@@ -134,7 +150,11 @@ async fn informers_start_with_run_and_afterwards_at_once() {
     assert!(rig.memory().requests().is_empty());
     rig.run().await;
     registration.synced().await.unwrap();
-    let secrets = rig.client.informers().typed::<Secret>(InformerOptions::default()).unwrap();
+    let secrets = rig
+        .client
+        .informers()
+        .typed::<Secret>(InformerOptions::default())
+        .unwrap();
     secrets.synced().await.unwrap();
     assert_eq!(rig.memory().open_watches("secrets"), 1);
     rig.end().await;
@@ -145,7 +165,11 @@ async fn informers_start_with_run_and_afterwards_at_once() {
 async fn one_informer_starts_alone() {
     let rig = Rig::fake();
     let maps = rig.maps(InformerOptions::default());
-    let secrets = rig.client.informers().typed::<Secret>(InformerOptions::default()).unwrap();
+    let secrets = rig
+        .client
+        .informers()
+        .typed::<Secret>(InformerOptions::default())
+        .unwrap();
     maps.start();
     maps.synced().await.unwrap();
     assert!(!secrets.has_synced());
@@ -164,7 +188,9 @@ async fn run_and_wait_waits_for_every_store_and_no_handler() {
         on_event_async(|_| std::future::pending::<()>()),
         HandlerOptions::named("never"),
     );
-    let late = rig.memory().inject(Rule::new(Fault::Latency(std::time::Duration::from_secs(20))).resource("secrets"));
+    let late = rig
+        .memory()
+        .inject(Rule::new(Fault::Latency(std::time::Duration::from_secs(20))).resource("secrets"));
     let client = rig.client.clone();
     let (stop, waiting) = (rig.stop.clone(), Arc::new(AtomicU64::new(0)));
     let done = Arc::clone(&waiting);
@@ -173,7 +199,11 @@ async fn run_and_wait_waits_for_every_store_and_no_handler() {
         done.store(1, Ordering::SeqCst);
         result
     });
-    let secrets = rig.client.informers().typed::<Secret>(InformerOptions::default()).unwrap();
+    let secrets = rig
+        .client
+        .informers()
+        .typed::<Secret>(InformerOptions::default())
+        .unwrap();
     late.wait_fired(1).await;
     maps.synced().await.unwrap();
     assert_eq!(waiting.load(Ordering::SeqCst), 0, "the secrets are not there yet");
@@ -196,7 +226,10 @@ async fn run_and_wait_ends_with_the_stop() {
     rig.stop.cancel();
     assert!(matches!(wait.await.unwrap(), Err(SyncError::Stopped)));
     assert!(rig.client.is_stopped(), "the first token given stops the client");
-    assert!(matches!(rig.client.run_and_wait(&rig.stop).await, Err(SyncError::Stopped)));
+    assert!(matches!(
+        rig.client.run_and_wait(&rig.stop).await,
+        Err(SyncError::Stopped)
+    ));
     rig.end().await;
 }
 
@@ -207,7 +240,10 @@ async fn second_token_bounds_only_its_wait() {
     rig.run().await;
     let second = CancellationToken::new();
     second.cancel();
-    assert!(matches!(rig.client.run_and_wait(&second).await, Err(SyncError::Stopped)));
+    assert!(matches!(
+        rig.client.run_and_wait(&second).await,
+        Err(SyncError::Stopped)
+    ));
     assert!(!rig.client.is_stopped());
     rig.run().await;
     rig.end().await;
@@ -218,15 +254,29 @@ async fn second_token_bounds_only_its_wait() {
 async fn fail_fast_names_kind_and_cause() {
     let rig = Rig::fake();
     let maps = rig.maps(InformerOptions::default());
-    let _secrets = rig.client.informers().typed::<Secret>(InformerOptions::default()).unwrap();
-    let forbid = rig.memory().inject(Rule::new(Fault::status(403)).resource("configmaps"));
-    let error = rig.client.run_and_wait_with(&rig.stop, SyncOptions::fail_fast()).await.unwrap_err();
-    let SyncError::Blocked { informers } = &error else { panic!("{error}") };
+    let _secrets = rig
+        .client
+        .informers()
+        .typed::<Secret>(InformerOptions::default())
+        .unwrap();
+    let forbid = rig
+        .memory()
+        .inject(Rule::new(Fault::status(403)).resource("configmaps"));
+    let error = rig
+        .client
+        .run_and_wait_with(&rig.stop, SyncOptions::fail_fast())
+        .await
+        .unwrap_err();
+    let SyncError::Blocked { informers } = &error else {
+        panic!("{error}")
+    };
     assert_eq!(informers.len(), 1);
     assert_eq!(informers[0].informer.resource, "configmaps/v1");
     assert_eq!(informers[0].error.kind, WatchErrorKind::Forbidden);
     assert!(
-        error.to_string().starts_with("cannot fill the cache: configmaps/v1: forbidden: cannot list configmaps"),
+        error
+            .to_string()
+            .starts_with("cannot fill the cache: configmaps/v1: forbidden: cannot list configmaps"),
         "{error}"
     );
     forbid.remove();
