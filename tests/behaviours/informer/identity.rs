@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fake_apiserver::{Fault, Rule, Verb};
+use futures_util::FutureExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::core::{ApiResource, DynamicObject, Expression, Selector};
 use kube_client::{
@@ -118,19 +119,17 @@ async fn conflicting_transforms_are_refused_by_name_and_place() {
     });
     for (options, second) in [(with(other), Some("other")), (InformerOptions::default(), None)] {
         let error = informers.typed(options).unwrap_err();
-        let RegisterError::TransformConflict {
-            first: known,
-            second: wanted,
-            first_at,
-            second_at,
-            ..
-        } = &error
-        else {
-            panic!("{error}");
+        let RegisterError::TransformConflict(conflict) = &error else {
+            panic!("{error}")
         };
-        assert_eq!((known.as_deref(), wanted.as_deref()), (Some("drop-data"), second));
-        assert!(first_at.file().ends_with("identity.rs") && second_at.file().ends_with("identity.rs"));
-        assert_ne!(first_at.line(), second_at.line());
+        assert_eq!(
+            (conflict.first.as_deref(), conflict.second.as_deref()),
+            (Some("drop-data"), second)
+        );
+        for place in [conflict.first_at, conflict.second_at] {
+            assert!(place.file().ends_with("identity.rs"), "{place}");
+        }
+        assert_ne!(conflict.first_at.line(), conflict.second_at.line());
         assert!(error.to_string().contains("drop-data"), "{error}");
     }
     rig.run().await;
@@ -282,6 +281,37 @@ async fn fail_fast_names_kind_and_cause() {
     forbid.remove();
     rig.run().await;
     assert!(maps.has_synced());
+    rig.end().await;
+}
+
+// [I5] caches and handlers can be waited for together, by name
+#[tokio::test(start_paused = true)]
+async fn wait_for_cache_sync_waits_for_all_or_the_stop() {
+    let rig = Rig::fake();
+    let maps = rig.maps(InformerOptions::default());
+    let slow = maps.add_handler(
+        on_event_async(|_| tokio::time::sleep(std::time::Duration::from_secs(12))),
+        HandlerOptions::named("slow"),
+    );
+    let namespace = rig.server.namespace().await;
+    create(&namespace, "a", "1").await;
+    rig.client.start();
+    let start = tokio::time::Instant::now();
+    let caches = || [("maps", maps.synced().boxed()), ("slow", slow.synced().boxed())];
+    rig.client
+        .wait_for_cache_sync("case", &rig.stop, caches())
+        .await
+        .unwrap();
+    assert_eq!(start.elapsed().as_secs(), 12);
+    let stop = CancellationToken::new();
+    stop.cancel();
+    let stopped = rig.client.wait_for_cache_sync("case", &stop, caches()).await;
+    assert!(matches!(stopped, Err(SyncError::Stopped)));
+    slow.remove();
+    rig.client.shutdown().await;
+    let late = [("late", rig.maps(InformerOptions::default()).synced().boxed())];
+    let stopped = rig.client.wait_for_cache_sync("case", &rig.stop, late).await;
+    assert!(matches!(stopped, Err(SyncError::Stopped)));
     rig.end().await;
 }
 

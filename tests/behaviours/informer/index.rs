@@ -144,17 +144,12 @@ async fn index_of_the_same_name_is_shared_or_refused() {
     let error = informer
         .add_index(&IndexDef::new("letters", |map: &ConfigMap| [value(map)]))
         .unwrap_err();
-    let RegisterError::IndexConflict {
-        name,
-        first_at,
-        second_at,
-        ..
-    } = &error
-    else {
+    let RegisterError::IndexConflict(conflict) = &error else {
         panic!("{error}")
     };
-    assert_eq!(name, "letters");
-    assert!(first_at.file().ends_with("index.rs") && first_at.line() < second_at.line());
+    assert_eq!(conflict.name, "letters");
+    assert!(conflict.first_at.file().ends_with("index.rs"), "{error}");
+    assert!(conflict.first_at.line() < conflict.second_at.line(), "{error}");
     rig.end().await;
 }
 

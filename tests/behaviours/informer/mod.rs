@@ -4,6 +4,7 @@
 //! clock or the request log run on the in-memory server alone. Every case ends with [`Rig::end`], which asserts that
 //! nothing is left: no task, no watch, no handler.
 
+mod connection;
 mod handlers;
 mod identity;
 mod index;
