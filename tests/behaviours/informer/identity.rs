@@ -61,6 +61,7 @@ async fn server_sees_one_request_per_identity() {
     let requests = |verb| rig.memory().request_count(verb, "configmaps");
     assert_eq!((requests(Verb::List), requests(Verb::Watch)), (0, 1));
     assert_eq!(rig.memory().open_watches("configmaps"), 1);
+    assert_eq!(rig.memory().requests()[0].user_agent, "informer-case");
     let web = || InformerOptions::default().labels(labelled("web"));
     let (other, _same) = (rig.maps(web()), rig.maps(web()));
     other.synced().await.unwrap();
@@ -115,7 +116,7 @@ async fn conflicting_transforms_are_refused_by_name_and_place() {
         .unwrap();
     let captured = String::from("x");
     let other = Transform::new("other", move |map: &mut ConfigMap| {
-        map.metadata.generate_name = Some(captured.clone())
+        map.metadata.generate_name = Some(captured.clone());
     });
     for (options, second) in [(with(other), Some("other")), (InformerOptions::default(), None)] {
         let error = informers.typed(options).unwrap_err();
@@ -144,7 +145,7 @@ async fn informers_start_with_run_and_afterwards_at_once() {
     let maps = rig.maps(InformerOptions::default());
     let diary = super::Diary::default();
     let registration = diary.register(&maps);
-    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    tokio::time::sleep(std::time::Duration::from_mins(1)).await;
     assert_eq!(rig.client.stats().tasks, 0, "construction starts nothing");
     assert!(rig.memory().requests().is_empty());
     rig.run().await;

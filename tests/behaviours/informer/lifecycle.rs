@@ -58,7 +58,7 @@ async fn stop_during_a_list_ends_at_once() {
         }
         let slow = rig
             .memory()
-            .inject(Rule::new(Fault::Latency(Duration::from_secs(3600))).verb(verb));
+            .inject(Rule::new(Fault::Latency(Duration::from_hours(1))).verb(verb));
         let informer = started(&rig);
         slow.wait_fired(1).await;
         assert!(!informer.has_synced());

@@ -190,7 +190,7 @@ async fn paged_list_is_one_state_and_survives_an_expired_token() {
             .resource("configmaps")
             .page(4),
     );
-    let slow = Fault::Latency(Duration::from_secs(60));
+    let slow = Fault::Latency(Duration::from_mins(1));
     let slow = rig
         .memory()
         .inject(Rule::new(slow).verb(Verb::List).resource("configmaps").page(3));

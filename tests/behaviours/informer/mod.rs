@@ -1,6 +1,6 @@
 //! Shared informers on an API server: one watch per kind, exactly-once delivery, recovery, clean ends.
 //!
-//! Cases that both servers can show work in a namespace of their own, on ConfigMaps. Those that need faults, a paused
+//! Cases that both servers can show work in a namespace of their own, on `ConfigMaps`. Those that need faults, a paused
 //! clock or the request log run on the in-memory server alone. Every case ends with [`Rig::end`], which asserts that
 //! nothing is left: no task, no watch, no handler.
 
@@ -69,7 +69,7 @@ impl Rig {
         self.client.informers().typed(options).unwrap()
     }
 
-    /// The ConfigMaps of a namespace.
+    /// The `ConfigMaps` of a namespace.
     pub(crate) fn maps_in(&self, namespace: &Namespace) -> Informer<ConfigMap> {
         self.maps(InformerOptions::default().namespaces(Namespaces::one(namespace.name())))
     }
@@ -92,7 +92,7 @@ impl Rig {
     }
 }
 
-/// Creates a ConfigMap with one entry `v`, and gives its resource version.
+/// Creates a `ConfigMap` with one entry `v`, and gives its resource version.
 pub(crate) async fn create(namespace: &Namespace, name: &str, value: &str) -> String {
     let object = json!({"metadata": {"name": name}, "data": {"v": value}});
     let created = namespace.create("configmaps", &object).await;

@@ -69,10 +69,7 @@ impl<K: Object> Decoder<K> {
         let line: Line<'_> = serde_json::from_str(text).map_err(NotAnEvent::new)?;
         let undecodable = Undecodable { key: None, error }.with_key_of(line.object.get());
         match line.kind {
-            Kind::Added => Ok(WatchEvent::Upsert {
-                object: Err(undecodable),
-            }),
-            Kind::Modified => Ok(WatchEvent::Upsert {
+            Kind::Added | Kind::Modified => Ok(WatchEvent::Upsert {
                 object: Err(undecodable),
             }),
             Kind::Deleted => Ok(WatchEvent::Deleted(Err(undecodable))),
@@ -83,10 +80,7 @@ impl<K: Object> Decoder<K> {
     /// Reads the value of `object` with the deserializer it stands in.
     fn read_object<'de, A: MapAccess<'de>>(&self, kind: Kind, map: &mut A) -> Result<WatchEvent<K>, A::Error> {
         Ok(match kind {
-            Kind::Added => WatchEvent::Upsert {
-                object: self.read_k(map)?,
-            },
-            Kind::Modified => WatchEvent::Upsert {
+            Kind::Added | Kind::Modified => WatchEvent::Upsert {
                 object: self.read_k(map)?,
             },
             Kind::Deleted => WatchEvent::Deleted(self.read_k(map)?),
@@ -111,10 +105,7 @@ impl<K: Object> Decoder<K> {
     /// Decodes the text of an `object` that came before its `type`.
     fn parse_object(&self, kind: Kind, text: &str) -> Result<WatchEvent<K>, serde_json::Error> {
         Ok(match kind {
-            Kind::Added => WatchEvent::Upsert {
-                object: self.object(text),
-            },
-            Kind::Modified => WatchEvent::Upsert {
+            Kind::Added | Kind::Modified => WatchEvent::Upsert {
                 object: self.object(text),
             },
             Kind::Deleted => WatchEvent::Deleted(self.object(text)),

@@ -86,9 +86,9 @@ impl<K> State<K> {
 }
 
 impl<K: Object> HandlerQueue<K> {
-    pub(crate) fn new(options: &HandlerOptions) -> Self {
+    pub(crate) fn new(options: HandlerOptions) -> Self {
         Self {
-            name: options.name.clone().into_owned(),
+            name: options.name.into_owned(),
             state: Mutex::new(State {
                 backlog: Backlog::new(options.coalesce_above),
                 filled: false,

@@ -148,7 +148,7 @@ impl<K: Object> Cell<K> {
     }
 
     /// Registers a queue and runs its handler once the informer is started.
-    fn add(&self, handler: Box<dyn EventHandler<K>>, options: &HandlerOptions) -> Registration {
+    fn add(&self, handler: Box<dyn EventHandler<K>>, options: HandlerOptions) -> Registration {
         let queue = self.add_queue(options);
         if !queue.is_ended() {
             let runner = Runner {
@@ -177,7 +177,7 @@ impl<K: Object> Cell<K> {
         }))
     }
 
-    fn add_queue(&self, options: &HandlerOptions) -> Arc<HandlerQueue<K>> {
+    fn add_queue(&self, options: HandlerOptions) -> Arc<HandlerQueue<K>> {
         let queue = Arc::new(HandlerQueue::new(options));
         self.shared.register(&queue);
         queue
@@ -372,7 +372,7 @@ impl<K: Object> Informer<K> {
     /// Registers a handler. It runs on a task of its own once the informer is started. After a stop this does nothing,
     /// and the registration says so.
     pub fn add_handler(&self, handler: impl EventHandler<K>, options: HandlerOptions) -> Registration {
-        self.cell.add(Box::new(handler), &options)
+        self.cell.add(Box::new(handler), options)
     }
 
     /// Removes a handler of this informer, as [`Registration::remove`] does.
@@ -394,7 +394,7 @@ impl<K: Object> Informer<K> {
     /// The changes as a stream, with the guarantees of a handler. An event counts as handled when the next one is
     /// asked for. Dropping the stream unregisters it; it ends when the informer stops.
     pub fn events(&self, options: HandlerOptions) -> EventStream<K> {
-        let queue = self.cell.add_queue(&options);
+        let queue = self.cell.add_queue(options);
         let registration = Registration::new(Arc::new(Handle {
             queue: Arc::clone(&queue),
             shared: Arc::downgrade(&self.cell.shared),

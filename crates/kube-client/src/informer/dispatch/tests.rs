@@ -6,7 +6,7 @@ use super::*;
 use crate::testing::{Item, item};
 
 fn queue() -> HandlerQueue<Item> {
-    HandlerQueue::new(&HandlerOptions::default())
+    HandlerQueue::new(HandlerOptions::default())
 }
 
 fn batch(count: usize, initial: bool) -> Arc<[Event<Item>]> {

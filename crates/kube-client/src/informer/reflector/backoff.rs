@@ -52,7 +52,7 @@ mod tests {
             tokio::time::advance(wait).await;
             step = (step * 2).min(LONGEST);
         }
-        tokio::time::advance(HEALTHY - Duration::from_millis(1)).await;
+        tokio::time::advance(Duration::from_millis(119_999)).await;
         assert!(backoff.next() >= LONGEST, "reset too early");
         tokio::time::advance(LONGEST * 2 + HEALTHY).await;
         assert!(backoff.next() <= FIRST.mul_f64(1.5), "not reset after health");

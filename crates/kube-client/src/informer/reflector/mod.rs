@@ -21,9 +21,11 @@ mod request;
 mod version;
 mod watch;
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
@@ -146,13 +148,29 @@ impl<K: Object> Reflector<K> {
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
-            () = self.drive().instrument(span) => stop.cancelled().await,
+            () = self.drive_again().instrument(span) => stop.cancelled().await,
         }
         self.shared.stop();
         self.status.announce(|status| {
             status.phase = Phase::Stopped;
             status.watches_open = 0;
         });
+    }
+
+    /// Runs the machine, and begins anew should it panic: the type's own code runs in here (`Object::metadata`), and an
+    /// informer must not die unseen.
+    async fn drive_again(&mut self) {
+        while AssertUnwindSafe(self.drive()).catch_unwind().await.is_err() {
+            self.status.update(|status| status.watches_open = 0);
+            self.fail(self.failures.of(
+                Step::List,
+                WatchErrorKind::Protocol,
+                "the informer panicked, it starts over",
+            ));
+            let wait = self.backoff.next();
+            self.enter(Phase::Backoff);
+            tokio::time::sleep(wait).await;
+        }
     }
 
     /// Runs the machine; returns only when nothing more can be done.

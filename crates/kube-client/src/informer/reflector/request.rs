@@ -157,11 +157,11 @@ mod tests {
             "/apis/apps/v1/deployments?continue=a%2Fb%2B&limit=5"
         );
         assert_eq!(
-            uri(deployments.watch("7", Duration::from_secs(300), false)),
+            uri(deployments.watch("7", Duration::from_mins(5), false)),
             "/apis/apps/v1/deployments?watch=true&allowWatchBookmarks=true&timeoutSeconds=300&resourceVersion=7"
         );
         assert_eq!(
-            uri(deployments.watch("", Duration::from_secs(300), true)),
+            uri(deployments.watch("", Duration::from_mins(5), true)),
             "/apis/apps/v1/deployments?watch=true&allowWatchBookmarks=true&timeoutSeconds=300\
              &sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
         );

@@ -23,7 +23,7 @@ fn relist(shared: &Shared<Item>, items: &[Arc<Item>], version: &str) {
 
 fn register(shared: &Shared<Item>) -> Arc<HandlerQueue<Item>> {
     let options = HandlerOptions::default().coalesce_above(usize::MAX);
-    let queue = Arc::new(HandlerQueue::new(&options));
+    let queue = Arc::new(HandlerQueue::new(options));
     assert!(shared.register(&queue));
     queue
 }
@@ -191,8 +191,8 @@ fn index_added_amid_changes_is_complete() {
 // [I25] the same name with another definition is refused
 #[test]
 fn index_of_the_same_name_needs_the_same_definition() {
-    fn by_value(item: &Item) -> Option<String> {
-        Some(item.value.clone())
+    fn by_value(item: &Item) -> [String; 1] {
+        [item.value.clone()]
     }
     let shared: Shared<Item> = Shared::new();
     let first = IndexDef::new("x", by_value);
@@ -229,7 +229,7 @@ fn registration_after_stop_is_refused() {
     let shared: Shared<Item> = Shared::new();
     relist(&shared, &[item("a", "u", 1)], "1");
     shared.stop();
-    let queue = Arc::new(HandlerQueue::new(&HandlerOptions::default()));
+    let queue = Arc::new(HandlerQueue::new(HandlerOptions::default()));
     assert!(!shared.register(&queue));
     assert!(queue.is_ended());
     assert_eq!(shared.list(None).len(), 1);
