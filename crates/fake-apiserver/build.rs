@@ -56,11 +56,11 @@ fn types(structs: &Value, ids: &BTreeMap<&str, usize>) -> String {
     let mut out = String::new();
     let types = object(&structs["types"]);
     writeln!(out, "pub(super) static TYPES: [Type; {}] = [", types.len()).expect("strings take all");
-    for (name, ty) in types {
+    for ty in types.values() {
         let fields = ty["fields"].as_array().expect("fields");
         let mut sorted: Vec<usize> = (0..fields.len()).collect();
         sorted.sort_by_key(|&at| text(&fields[at]["name"]));
-        write!(out, "Type {{ name: {name:?}, go: {:?}, fields: &[", text(&ty["go"])).expect("strings take all");
+        write!(out, "Type {{ go: {:?}, fields: &[", text(&ty["go"])).expect("strings take all");
         for field in fields {
             let omit = field["omit"].as_str().unwrap_or_default();
             let omit = match (omit.contains("zero"), omit.contains("empty")) {
@@ -138,7 +138,7 @@ fn resources(discovery: &Value, facts: &Value, structs: &Value, ids: &BTreeMap<&
         let row = texts(kind);
         kinds.insert((row[0], row[1], row[2]), ids[row[3]]);
     }
-    let mut out = String::from("pub(super) static BUILT_INS: &[BuiltIn] = &[\n");
+    let mut out = String::from("static BUILT_INS: &[BuiltIn] = &[\n");
     for group in discovery["groups"].as_array().expect("groups") {
         let group_name = text(&group["group"]);
         for version in group["versions"].as_array().expect("versions") {

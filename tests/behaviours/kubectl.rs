@@ -12,7 +12,7 @@ use tokio::process::{Child, ChildStdout, Command};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::harness::{CustomKind, Namespace, Server, limited};
+use crate::harness::{CustomKind, Namespace, Server, limited, unique};
 
 /// A server with a kubectl that talks to it.
 struct Kubectl {
@@ -35,7 +35,7 @@ impl Kubectl {
         let stopped = stop.clone().cancelled_owned();
         let serving = tokio::spawn(async move { fake.serve(listener, stopped).await });
         Kubectl {
-            home: home(&server),
+            home: home(),
             server,
             url: Some(url),
             stop,
@@ -46,7 +46,7 @@ impl Kubectl {
     async fn real() -> Kubectl {
         let server = Server::real().await;
         Kubectl {
-            home: home(&server),
+            home: home(),
             server,
             url: None,
             stop: CancellationToken::new(),
@@ -151,8 +151,8 @@ fn program() -> PathBuf {
     )
 }
 
-fn home(server: &Server) -> PathBuf {
-    let home = std::env::temp_dir().join(format!("watershed-kubectl-{}", server.unique()));
+fn home() -> PathBuf {
+    let home = std::env::temp_dir().join(format!("watershed-kubectl-{}", unique()));
     std::fs::create_dir_all(&home).expect("a folder for kubectl");
     home
 }
@@ -191,7 +191,7 @@ async fn api_resources_lists_the_kinds(kubectl: &Kubectl, _: &Namespace) {
 
 // [F19] typed creates send protobuf
 async fn creates_from_flags(kubectl: &Kubectl, namespace: &Namespace) {
-    let name = kubectl.server.unique();
+    let name = unique();
     assert_eq!(
         kubectl.ok(&["create", "namespace", &name]).await,
         format!("namespace/{name} created")
@@ -313,7 +313,7 @@ async fn get_watches(kubectl: &Kubectl, namespace: &Namespace) {
 
 // [F17] [F19] a definition, and objects of its kind
 async fn creates_custom_resources(kubectl: &Kubectl, namespace: &Namespace) {
-    let group = format!("{}.example.com", kubectl.server.unique());
+    let group = format!("{}.example.com", unique());
     let name = format!("widgets.{group}");
     let definition = CustomKind::definition(&group);
     let created = kubectl.ok_with(&["create", "-f", "-"], Some(&definition)).await;

@@ -1,7 +1,6 @@
 //! What the in-memory server costs: start, creates, lists, and a watch event to many watches.
 //!
 //! `cargo bench -p fake-apiserver`. Requests go into the service as bytes, with no HTTP client in between.
-#![expect(missing_docs, reason = "the macros of criterion make undocumented items")]
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

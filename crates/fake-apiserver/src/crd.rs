@@ -8,11 +8,11 @@ use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 
 use crate::clock::time_text;
-use crate::codec::{ContentType, FieldValidation, decode};
+use crate::codec::{ContentType, FieldValidation, decode, go_quote};
 use crate::kinds::{CustomResource, CustomVersion, Resource, Scope, TableColumn};
 use crate::object::Object;
 use crate::server::Shared;
@@ -30,23 +30,26 @@ const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 #[serde(rename_all = "camelCase", default)]
 struct Spec {
     group: String,
-    names: Names,
+    names: AcceptedNames,
     scope: String,
+    #[serde(deserialize_with = "nullable")]
     versions: Vec<Version>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Names {
+struct AcceptedNames {
     plural: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     singular: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "nullable")]
     short_names: Vec<String>,
     kind: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     list_kind: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "nullable")]
     categories: Vec<String>,
 }
 
@@ -58,7 +61,9 @@ struct Version {
     storage: bool,
     schema: Option<Schema>,
     subresources: Option<Subresources>,
+    #[serde(deserialize_with = "nullable")]
     additional_printer_columns: Vec<Column>,
+    #[serde(deserialize_with = "nullable")]
     selectable_fields: Vec<SelectableField>,
 }
 
@@ -80,7 +85,8 @@ struct Subresources {
 #[serde(rename_all = "camelCase", default)]
 struct Column {
     name: String,
-    r#type: String,
+    #[serde(rename = "type")]
+    kind: String,
     format: String,
     priority: i32,
     json_path: String,
@@ -102,6 +108,11 @@ pub(crate) struct Definitions {
 /// True for the resource of definitions.
 pub(crate) fn is_definition(resource: &Resource) -> bool {
     resource.group == GROUP && resource.plural == PLURAL
+}
+
+/// Reads a field where Go writes `null` for what is empty.
+fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(deserializer: D) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 fn spec(object: &Object) -> Option<Spec> {
@@ -186,8 +197,8 @@ pub(crate) fn validate(object: &Object) -> Vec<FieldError> {
     };
     if object.meta.name != format!("{}.{}", spec.names.plural, spec.group) {
         let text = format!(
-            "Invalid value: {:?}: must be spec.names.plural+\".\"+spec.group",
-            object.meta.name
+            "Invalid value: {}: must be spec.names.plural+\".\"+spec.group",
+            go_quote(&object.meta.name)
         );
         add(ErrorKind::Invalid, "metadata.name", text);
     }
@@ -198,7 +209,10 @@ pub(crate) fn validate(object: &Object) -> Vec<FieldError> {
         "" => add(ErrorKind::Required, "spec.scope", "Required value".to_owned()),
         "Cluster" | "Namespaced" => {}
         other => {
-            let text = format!("Unsupported value: {other:?}: supported values: \"Cluster\", \"Namespaced\"");
+            let text = format!(
+                "Unsupported value: {}: supported values: \"Cluster\", \"Namespaced\"",
+                go_quote(other)
+            );
             add(ErrorKind::NotSupported, "spec.scope", text);
         }
     }
@@ -455,7 +469,7 @@ fn custom_version(version: &Version) -> CustomVersion {
             .iter()
             .map(|column| TableColumn {
                 name: column.name.clone().into(),
-                kind: column.r#type.clone().into(),
+                kind: column.kind.clone().into(),
                 format: column.format.clone().into(),
                 priority: column.priority,
                 json_path: Some(column.json_path.clone().into()),

@@ -35,7 +35,7 @@ pub(crate) fn serve(server: &Arc<Shared>, request: &Request) -> Option<Result<An
         Some("apis") => parts.next(),
         _ => None,
     };
-    kinds.group(group?).map(|_| Err(Status::unknown_resource()))
+    Some(crate::route::absent(&kinds, group?))
 }
 
 fn text(document: &Value) -> Vec<u8> {
@@ -111,7 +111,7 @@ fn document(kinds: &Kinds, path: &str) -> Option<Value> {
     let parts: Vec<&str> = path.strip_prefix('/')?.split('/').collect();
     match parts.as_slice() {
         ["api" | "apis"] => Some(Value::Null),
-        ["api", version] => resource_list("", find_version(kinds.group("")?, version)?),
+        ["api", version] => Some(resource_list("", find_version(kinds.group("")?, version)?)),
         ["apis", group] if !group.is_empty() => {
             let mut document = api_group(kinds.group(group)?);
             document["kind"] = "APIGroup".into();
@@ -119,7 +119,7 @@ fn document(kinds: &Kinds, path: &str) -> Option<Value> {
             Some(document)
         }
         ["apis", group, version] if !group.is_empty() => {
-            resource_list(group, find_version(kinds.group(group)?, version)?)
+            Some(resource_list(group, find_version(kinds.group(group)?, version)?))
         }
         _ => None,
     }
@@ -146,23 +146,30 @@ fn api_group(group: &Group) -> Value {
     json!({"name": group.name, "versions": versions, "preferredVersion": versions.first()})
 }
 
-fn verbs(verbs: Verbs) -> Vec<&'static str> {
-    verbs.iter().map(crate::kinds::Verb::as_str).collect()
+/// The names of the verbs. The real server lists those of custom resources in another order than all others.
+fn verbs(verbs: Verbs, custom: bool) -> Vec<&'static str> {
+    let mut names: Vec<_> = verbs.iter().map(crate::kinds::Verb::as_str).collect();
+    if custom && names.contains(&"delete") && names.first() == Some(&"create") {
+        names.remove(0);
+        let place = names.iter().position(|name| *name == "update").unwrap_or(names.len());
+        names.insert(place, "create");
+    }
+    names
 }
 
-fn resource_list(group: &str, version: &GroupVersion) -> Option<Value> {
+fn resource_list(group: &str, version: &GroupVersion) -> Value {
     let mut resources = Vec::new();
     for resource in &version.resources {
         let mut document = json!({
             "name": resource.plural, "singularName": resource.singular, "namespaced": resource.namespaced(),
-            "kind": resource.kind, "verbs": verbs(resource.verbs),
+            "kind": resource.kind, "verbs": verbs(resource.verbs, resource.custom),
         });
         add_names(&mut document, resource);
         resources.push(document);
         for sub in &resource.subresources {
             let mut document = json!({
                 "name": format!("{}/{}", resource.plural, sub.name), "singularName": "",
-                "namespaced": resource.namespaced(), "kind": sub.kind, "verbs": verbs(sub.verbs),
+                "namespaced": resource.namespaced(), "kind": sub.kind, "verbs": verbs(sub.verbs, resource.custom),
             });
             if !sub.version.is_empty() {
                 document["version"] = sub.version.as_ref().into();
@@ -173,10 +180,14 @@ fn resource_list(group: &str, version: &GroupVersion) -> Option<Value> {
             resources.push(document);
         }
     }
-    Some(json!({
-        "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version(group, &version.version),
-        "resources": resources,
-    }))
+    let mut list = json!({
+        "kind": "APIResourceList", "groupVersion": group_version(group, &version.version), "resources": resources,
+    });
+    // The oldest document says nothing of its own version.
+    if !group.is_empty() {
+        list["apiVersion"] = "v1".into();
+    }
+    list
 }
 
 fn add_names(document: &mut Value, resource: &Resource) {
@@ -211,7 +222,8 @@ fn aggregated_group(group: &Group) -> Value {
 
 fn aggregated_resource(group: &Group, version: &GroupVersion, resource: &Resource) -> Value {
     let kind_of = |sub_group: &str, sub_version: &str, kind: &str| {
-        let (sub_group, sub_version) = if sub_version.is_empty() {
+        // The document of built-in kinds leaves out what is the same as above it; that of custom kinds says it.
+        let (sub_group, sub_version) = if sub_version.is_empty() && resource.custom {
             (group.name.as_ref(), version.version.as_ref())
         } else {
             (sub_group, sub_version)
@@ -221,7 +233,7 @@ fn aggregated_resource(group: &Group, version: &GroupVersion, resource: &Resourc
     let scope = if resource.namespaced() { "Namespaced" } else { "Cluster" };
     let mut document = json!({
         "resource": resource.plural, "responseKind": kind_of("", "", &resource.kind), "scope": scope,
-        "singularResource": resource.singular, "verbs": verbs(resource.verbs),
+        "singularResource": resource.singular, "verbs": verbs(resource.verbs, resource.custom),
     });
     add_names(&mut document, resource);
     if !resource.subresources.is_empty() {
@@ -231,7 +243,7 @@ fn aggregated_resource(group: &Group, version: &GroupVersion, resource: &Resourc
             .map(|sub| {
                 json!({
                     "subresource": sub.name, "responseKind": kind_of(&sub.group, &sub.version, &sub.kind),
-                    "verbs": verbs(sub.verbs),
+                    "verbs": verbs(sub.verbs, resource.custom),
                 })
             })
             .collect();

@@ -1,13 +1,17 @@
 //! What single kinds do beyond their policy: found by resource once per write, never asked inside a verb.
 
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use jiff::Timestamp;
 
-use crate::codec::{ContentType, FieldValidation, decode};
+use crate::codec::zero_field;
 use crate::crd;
 use crate::kinds::Resource;
 use crate::object::Object;
-use crate::validation::FieldError;
+use crate::validation::{ErrorKind, FieldError};
 
 /// What a kind does beyond its policy.
 #[derive(Clone, Copy)]
@@ -20,7 +24,11 @@ struct Hooks {
     on_delete: fn(&Resource, &mut Object, Timestamp) -> Marked,
     /// Whether something in the body keeps a deleted object.
     keeps: fn(&Object) -> Kept,
-    /// What is wrong with the body of a new object.
+    /// Changes what a client writes.
+    on_write: fn(&mut Object),
+    /// What a delete warns of that does not say what becomes of dependents.
+    delete_warning: Option<&'static str>,
+    /// What is wrong with the body of an object.
     validate: fn(&Object) -> Vec<FieldError>,
 }
 
@@ -43,6 +51,8 @@ const NONE: Hooks = Hooks {
     on_create: |_, _| {},
     on_delete: |_, _, _| Marked::Here,
     keeps: |_| Kept::No,
+    on_write: |_| {},
+    delete_warning: None,
     validate: |_| Vec::new(),
 };
 
@@ -84,12 +94,96 @@ const POD: Hooks = Hooks {
     ..NONE
 };
 
+const CONFIG_MAP: Hooks = Hooks {
+    validate: |object| {
+        let size = data_size(object, "data", "binaryData");
+        too_long(size, "[]")
+    },
+    ..NONE
+};
+
+const SECRET: Hooks = Hooks {
+    on_write: encode_string_data,
+    validate: |object| too_long(data_size(object, "", "data"), "data"),
+    ..NONE
+};
+
+const JOB: Hooks = Hooks {
+    delete_warning: Some(
+        "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or \
+         set propagationPolicy=Orphan to suppress this warning",
+    ),
+    ..NONE
+};
+
 fn hooks(resource: &Resource) -> Hooks {
     match (resource.group.as_ref(), resource.plural.as_ref()) {
         ("", "namespaces") => NAMESPACE,
         ("", "pods") => POD,
+        ("", "configmaps") => CONFIG_MAP,
+        ("", "secrets") => SECRET,
+        ("batch", "jobs") => JOB,
         ("apiextensions.k8s.io", "customresourcedefinitions") => DEFINITION,
         _ => NONE,
+    }
+}
+
+type Texts = BTreeMap<String, String>;
+
+fn texts(object: &Object, field: &str) -> Texts {
+    // Canonical bytes of a decoded object; a field that is absent has no texts.
+    object
+        .field(field)
+        .and_then(|bytes| serde_json::from_slice(bytes).ok())
+        .unwrap_or_default()
+}
+
+/// How many bytes the texts of one field and the decoded base64 of another have.
+fn data_size(object: &Object, plain: &str, base64: &str) -> usize {
+    let raw = |field: &str| object.field(field).map_or(0, Bytes::len);
+    // Small objects, which are nearly all, need not be read.
+    if raw(plain) + raw(base64) <= MAX_DATA {
+        return 0;
+    }
+    let padding = |text: &str| text.bytes().rev().take_while(|byte| *byte == b'=').count();
+    let decoded = |text: &String| text.len() / 4 * 3 - padding(text).min(2);
+    texts(object, plain).values().map(String::len).sum::<usize>()
+        + texts(object, base64).values().map(decoded).sum::<usize>()
+}
+
+/// How much data a config map or a secret holds at most.
+const MAX_DATA: usize = 1024 * 1024;
+
+fn too_long(size: usize, field: &str) -> Vec<FieldError> {
+    if size <= MAX_DATA {
+        return Vec::new();
+    }
+    let message = format!("Too long: may not be more than {MAX_DATA} bytes");
+    vec![FieldError {
+        kind: ErrorKind::TooLong,
+        field: field.to_owned(),
+        message,
+    }]
+}
+
+/// Moves what a client writes as text to where it is stored as base64.
+fn encode_string_data(object: &mut Object) {
+    if object.field("stringData").is_none() {
+        return;
+    }
+    let mut data = texts(object, "data");
+    data.extend(
+        texts(object, "stringData")
+            .into_iter()
+            .map(|(key, text)| (key, STANDARD.encode(text))),
+    );
+    object.remove_field("stringData");
+    // Texts always become JSON, in the order of the keys, as Go writes maps.
+    let data = serde_json::to_vec(&data).unwrap_or_default().into();
+    if object.field("data").is_some() {
+        object.set_field("data", data);
+    } else {
+        object.fields.insert(0, ("data".into(), data));
     }
 }
 
@@ -114,19 +208,14 @@ fn spec_finalizers(object: &Object) -> Kept {
 pub(crate) fn reset_status(resource: &Resource, object: &mut Object) {
     match hooks(resource).initial_status {
         Some(status) => object.set_field("status", Bytes::from_static(status(object).as_bytes())),
-        None => match empty_status(resource) {
+        // As Go writes the status of an empty object; custom resources have none.
+        None => match zero_field(resource, "status") {
             Some(status) => object.set_field("status", status),
             None => {
                 object.remove_field("status");
             }
         },
     }
-}
-
-/// The status of an empty object, as Go writes it; custom resources have none.
-fn empty_status(resource: &Resource) -> Option<Bytes> {
-    let empty = decode(resource, ContentType::Json, b"{}", FieldValidation::Ignore).ok()?;
-    empty.object.field("status").cloned()
 }
 
 /// Changes a new object before it is validated and stored.
@@ -144,7 +233,17 @@ pub(crate) fn keeps(resource: &Resource, object: &Object) -> Kept {
     (hooks(resource).keeps)(object)
 }
 
-/// What is wrong with the body of a new object.
-pub(crate) fn validate_create(resource: &Resource, object: &Object) -> Vec<FieldError> {
+/// Changes what a client writes, before it is compared with what is stored.
+pub(crate) fn before_write(resource: &Resource, object: &mut Object) {
+    (hooks(resource).on_write)(object);
+}
+
+/// What a delete warns of that does not say what becomes of dependents.
+pub(crate) fn delete_warning(resource: &Resource) -> Option<&'static str> {
+    hooks(resource).delete_warning
+}
+
+/// What is wrong with the body of an object.
+pub(crate) fn validate(resource: &Resource, object: &Object) -> Vec<FieldError> {
     (hooks(resource).validate)(object)
 }

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use tokio::net::TcpListener;
-use tower::Service as _;
+use tower::Service;
 
 use crate::server::FakeApiServer;
 use crate::service::{FakeService, ServiceError};
@@ -43,7 +43,7 @@ impl FakeApiServer {
 #[derive(Clone)]
 struct AxumService(FakeService);
 
-impl tower::Service<axum::extract::Request> for AxumService {
+impl Service<axum::extract::Request> for AxumService {
     type Response = axum::response::Response;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;

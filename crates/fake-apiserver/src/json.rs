@@ -13,7 +13,7 @@ pub(crate) mod write;
 
 use std::borrow::Cow;
 
-pub(crate) use parse::{MAX_DEPTH, ParseError};
+pub(crate) use parse::ParseError;
 
 /// The type of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

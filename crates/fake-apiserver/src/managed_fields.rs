@@ -11,18 +11,10 @@ use crate::object::Object;
 /// The longest manager name that is taken from a `User-Agent`.
 const MAX_MANAGER: usize = 128;
 
-/// How a manager wrote.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Operation {
-    Apply,
-    Update,
-}
-
-/// Who writes, how and when.
+/// Who writes and when.
 #[derive(Debug, Clone)]
 pub(crate) struct WriteContext<'a> {
     pub(crate) manager: &'a str,
-    pub(crate) operation: Operation,
     /// `status`, `scale` …; empty for the main resource.
     pub(crate) subresource: &'a str,
     /// The version of the request.
@@ -31,7 +23,15 @@ pub(crate) struct WriteContext<'a> {
 }
 
 /// Records the write in `new`. `old` is the stored object, `None` on create.
-pub(crate) fn track(_context: &WriteContext<'_>, _old: Option<&Object>, new: &mut Object) {
+pub(crate) fn track(context: &WriteContext<'_>, old: Option<&Object>, new: &mut Object) {
+    let WriteContext {
+        manager,
+        subresource,
+        api_version,
+        now,
+    } = context;
+    let creates = old.is_none();
+    tracing::trace!(manager, subresource, api_version, %now, creates, name = new.meta.name, "write");
     new.meta.managed_fields = None;
 }
 
@@ -67,7 +67,6 @@ mod tests {
         new.meta.managed_fields = Some(bytes::Bytes::from_static(b"[]"));
         let context = WriteContext {
             manager: "m",
-            operation: Operation::Update,
             subresource: "",
             api_version: "v1",
             now: Timestamp::UNIX_EPOCH,

@@ -1,6 +1,6 @@
 //! Which representation a client accepts.
 
-use crate::status::{Details, Status};
+use crate::status::Status;
 
 /// The form of an object in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub(crate) fn representation(accept: &str, shape: Shape, kind: &str, custom: boo
     if accept.trim().is_empty() {
         return Ok(Representation::Full);
     }
-    if let Some(found) = accept.split(',').find_map(|range| one(range, shape)) {
+    if let Some(found) = accept.split(',').find_map(|range| one(range, shape, custom)) {
         return Ok(found);
     }
     let wants = |name: &str| accept.split([';', ',']).any(|part| part.trim() == format!("as={name}"));
@@ -49,28 +49,32 @@ pub(crate) fn representation(accept: &str, shape: Shape, kind: &str, custom: boo
                 format!("you requested PartialObjectMetadataList, but the requested object is not a list ({kind})");
             Status::new(406, "NotAcceptable", text)
         }
-        _ if custom => Status::not_acceptable("application/json, application/yaml"),
+        _ if custom => {
+            Status::not_acceptable("application/json, application/yaml, application/vnd.kubernetes.protobuf")
+        }
         _ => {
             let mut status = Status::new(
                 406,
                 "NotAcceptable",
                 format!("406: Not Acceptable\n\nAvailable representations: {ACCEPTED}"),
             );
-            status.details = Some(Details::default());
+            status.details = Some(Box::default());
             status
         }
     })
 }
 
-fn one(range: &str, shape: Shape) -> Option<Representation> {
+fn one(range: &str, shape: Shape, custom: bool) -> Option<Representation> {
     let mut parts = range.split(';').map(str::trim);
     let media_type = parts.next().unwrap_or_default();
     // Answers are JSON; clients that prefer protobuf read the answer's content type and accept JSON too.
     let known = matches!(
         media_type,
-        "*/*" | "application/*" | "application/json" | "application/vnd.kubernetes.protobuf" | "application/yaml"
+        "*/*" | "application/json" | "application/vnd.kubernetes.protobuf" | "application/yaml"
     );
-    if !known {
+    // The router in front of the built-in kinds knows no partial wildcard.
+    let wildcard = custom && media_type == "application/*";
+    if !(known || wildcard) {
         return None;
     }
     let (mut kind, mut group, mut version, mut quality) = ("", "", "", "1");

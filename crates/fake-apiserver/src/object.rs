@@ -32,11 +32,6 @@ impl StringMap {
         self.position(key).ok().map(|at| self.entries[at].1.as_str())
     }
 
-    /// Whether there is such a key.
-    pub(crate) fn contains_key(&self, key: &str) -> bool {
-        self.position(key).is_ok()
-    }
-
     /// Sets a key; returns the value it had.
     pub(crate) fn insert(&mut self, key: impl Into<String>, value: impl Into<String>) -> Option<String> {
         let (key, value) = (key.into(), value.into());
@@ -47,11 +42,6 @@ impl StringMap {
                 None
             }
         }
-    }
-
-    /// Removes a key; returns its value.
-    pub(crate) fn remove(&mut self, key: &str) -> Option<String> {
-        self.position(key).ok().map(|at| self.entries.remove(at).1)
     }
 
     /// The entries in key order.
@@ -76,11 +66,15 @@ impl StringMap {
 
 impl FromIterator<(String, String)> for StringMap {
     fn from_iter<T: IntoIterator<Item = (String, String)>>(iter: T) -> Self {
-        let mut map = Self::default();
-        for (key, value) in iter {
-            map.insert(key, value);
+        let mut entries: Vec<(String, String)> = iter.into_iter().collect();
+        if !entries.is_sorted_by(|a, b| a.0 < b.0) {
+            // A stable sort keeps the last of equal keys last; reversed, it is the first, which `dedup_by` keeps.
+            entries.sort_by(|a, b| a.0.cmp(&b.0));
+            entries.reverse();
+            entries.dedup_by(|a, b| a.0 == b.0);
+            entries.reverse();
         }
-        map
+        Self { entries }
     }
 }
 

@@ -25,6 +25,9 @@ pub(crate) fn serve(server: &Arc<Shared>, request: &Request) -> Option<Result<An
         _ => v3(&kinds, path.strip_prefix("/openapi/v3/")?)?,
     };
     let accept = request.header(http::header::ACCEPT);
+    if path == "/openapi/v2" && accept.contains("com.github.proto-openapi.spec.v2") {
+        return Some(Ok(Answer::json(200, v2_protobuf()).content_type(V2_PROTOBUF)));
+    }
     let protobuf_only = !accept.is_empty() && !accept.contains("json") && !accept.contains('*');
     if protobuf_only {
         return Some(Err(Status::not_acceptable("application/json")));
@@ -133,6 +136,29 @@ fn v2(kinds: &Kinds) -> Value {
         "paths": {},
         "definitions": definitions,
     })
+}
+
+const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+
+/// The old document in protobuf, which is the only form that kubectl reads: no kinds, so that it asks nothing of them.
+fn v2_protobuf() -> Vec<u8> {
+    let mut info = Vec::new();
+    write_field(1, b"Kubernetes", &mut info);
+    write_field(2, b"v1.37.2", &mut info);
+    let mut document = Vec::new();
+    write_field(1, b"2.0", &mut document);
+    write_field(2, &info, &mut document);
+    write_field(8, b"", &mut document);
+    document
+}
+
+/// Writes a protobuf field of bytes; number below 16, length below 128.
+fn write_field(number: u8, bytes: &[u8], out: &mut Vec<u8>) {
+    const LENGTH_DELIMITED: u8 = 2;
+    debug_assert!(number < 16 && bytes.len() < 128, "one byte each");
+    out.push(number << 3 | LENGTH_DELIMITED);
+    out.push(u8::try_from(bytes.len()).unwrap_or_default());
+    out.extend_from_slice(bytes);
 }
 
 fn schema_name(resource: &Resource) -> String {

@@ -171,6 +171,7 @@ impl Request {
     }
 }
 
+/// The verb of a method on a path.
 fn verb(method: &Method, path: &ResourcePath, query: &Query) -> Verb {
     match *method {
         Method::GET if path.legacy_watch => Verb::Watch,
@@ -189,9 +190,11 @@ fn verb(method: &Method, path: &ResourcePath, query: &Query) -> Verb {
 impl ResourcePath {
     /// Reads a path; none if it names no resource.
     pub(crate) fn parse(path: &str) -> Option<Self> {
+        // The real server splits the decoded path, so that an encoded slash separates too.
+        let path = percent_decode(path);
         let path = path.strip_prefix('/')?;
         let path = path.strip_suffix('/').unwrap_or(path);
-        let mut parts = path.split('/').map(percent_decode);
+        let mut parts = path.split('/').map(str::to_owned);
         let mut found = Self::default();
         match parts.next()?.as_str() {
             "api" => found.version = parts.next()?,
@@ -209,7 +212,7 @@ impl ResourcePath {
         // `namespaces/x/pods` is a namespaced path, `namespaces/x/status` a subresource of the namespace itself.
         let of_namespace = |part: &str| part == "status" || part == "finalize";
         if rest.len() > 2 && rest[0] == "namespaces" && !(rest.len() == 3 && of_namespace(&rest[2])) {
-            found.namespace = Some(std::mem::take(&mut rest[1]));
+            found.namespace = Some(std::mem::take(&mut rest[1])).filter(|namespace| !namespace.is_empty());
             rest.drain(..2);
         }
         let mut rest = rest.into_iter();

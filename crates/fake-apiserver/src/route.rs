@@ -7,6 +7,7 @@ use http::Method;
 use crate::answer::Answer;
 use crate::crd;
 use crate::discovery;
+use crate::kinds::{Group, Kinds};
 use crate::openapi;
 use crate::request::Request;
 use crate::server::Shared;
@@ -40,16 +41,24 @@ async fn resource(
         .and_then(|group| group.versions.iter().find(|version| version.version == path.version));
     if version.is_none() {
         // A group that is served knows that the version is not; nobody is there for other groups.
-        return if kinds.group(&path.group).is_some() {
-            Err(Status::unknown_resource())
-        } else {
-            Ok(Answer::page_not_found())
-        };
+        return absent(&kinds, &path.group);
     }
-    let resource = kinds
-        .resource(&path.group, &path.version, &path.resource)
-        .ok_or_else(Status::unknown_resource)?;
+    let Some(resource) = kinds.resource(&path.group, &path.version, &path.resource) else {
+        return absent(&kinds, &path.group);
+    };
     let id = server.resource_id(resource).ok_or_else(Status::unknown_resource)?;
+    let head;
+    let request = if resource.custom && request.method == Method::HEAD {
+        head = Request::new(
+            Method::GET,
+            request.uri.clone(),
+            request.headers.clone(),
+            bytes::Bytes::new(),
+        );
+        &head
+    } else {
+        request
+    };
     let context = Context {
         server,
         request,
@@ -62,6 +71,20 @@ async fn resource(
         crd::reconcile(server);
     }
     answer
+}
+
+/// The answer for what a group does not serve: a group of built-in kinds says so, for all others nobody is there.
+pub(crate) fn absent(kinds: &Kinds, group: &str) -> Result<Answer, Status> {
+    let custom = |group: &Group| {
+        group
+            .versions
+            .iter()
+            .all(|version| version.resources.iter().all(|resource| resource.custom))
+    };
+    match kinds.group(group) {
+        Some(group) if !custom(group) => Err(Status::unknown_resource()),
+        _ => Ok(Answer::page_not_found()),
+    }
 }
 
 fn other(server: &Arc<Shared>, request: &Request) -> Result<Answer, Status> {

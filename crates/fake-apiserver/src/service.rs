@@ -113,7 +113,7 @@ async fn handle(shared: &Arc<Shared>, request: &Request) -> Result<http::Respons
             shared.log.push(record);
             return Err(ServiceError::Refused);
         }
-        Some(Refusal::Status(status)) => Answer::from(status),
+        Some(Refusal::Status(status)) => Answer::from(*status),
         None => route::route(shared, request).await,
     };
     if plan.lose_response {

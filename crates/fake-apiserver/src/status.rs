@@ -92,7 +92,7 @@ pub(crate) struct Status {
     /// Text for people.
     pub(crate) message: String,
     /// Details, if any.
-    pub(crate) details: Option<Details>,
+    pub(crate) details: Option<Box<Details>>,
     /// `metadata.continue`: how an expired list can go on.
     continue_token: Option<String>,
 }
@@ -110,13 +110,7 @@ impl Status {
     }
 
     fn with_details(mut self, details: Details) -> Self {
-        self.details = Some(details);
-        self
-    }
-
-    /// Adds `details.uid`.
-    pub(crate) fn uid(mut self, uid: &str) -> Self {
-        uid.clone_into(&mut self.details.get_or_insert_default().uid);
+        self.details = Some(Box::new(details));
         self
     }
 
@@ -337,7 +331,7 @@ impl Status {
             status: if success { "Success" } else { "Failure" },
             message: &self.message,
             reason: &self.reason,
-            details: self.details.as_ref(),
+            details: self.details.as_deref(),
             code: (!success).then_some(self.code),
         };
         // Strings and numbers only: writing to memory cannot fail.

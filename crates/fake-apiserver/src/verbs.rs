@@ -19,6 +19,7 @@ pub(crate) use create::create_object;
 use std::sync::Arc;
 
 use crate::answer::Answer;
+use crate::codec::go_quote;
 use crate::kinds::{Resource, Verb as KindVerb};
 use crate::negotiate::{Representation, Shape, representation};
 use crate::request::{Request, ResourcePath, Verb};
@@ -49,38 +50,52 @@ pub(crate) async fn run(context: Context<'_>) -> Result<Answer, Status> {
         request,
         ..
     } = context;
-    if path.tail || path.namespace.is_some() && !resource.namespaced() {
-        return Err(Status::unknown_resource());
-    }
+    let misplaced = path.namespace.is_some() && !resource.namespaced();
     let needs_namespace = resource.namespaced() && path.namespace.is_none();
-    if needs_namespace && path.name.is_some() && !path.legacy_watch {
+    if resource.custom {
+        // Custom resources are served behind a handler of their own, which has other answers for what is not there.
+        let writes = matches!(request.verb, Verb::Create | Verb::DeleteCollection);
+        if misplaced || needs_namespace && (path.name.is_some() && !path.legacy_watch || writes) {
+            return Ok(Answer::page_not_found());
+        }
+    } else if path.tail || misplaced || needs_namespace && path.name.is_some() && !path.legacy_watch {
         return Err(Status::unknown_resource());
     }
-    let Some(verb) = kind_verb(request.verb) else {
-        return Err(Status::method_not_allowed());
+    if let Some(name) = &path.name {
+        check_name(name)?;
+    }
+    let verb = match kind_verb(request.verb) {
+        Some(verb) => verb,
+        None if resource.custom => return Err(Status::method_not_supported(context.subject(), "")),
+        None => return Err(Status::method_not_allowed()),
     };
     if let Some(name) = path.subresource.as_deref() {
-        let Some(subresource) = resource.subresource(name) else {
-            return Err(Status::unknown_resource());
+        let found = resource.subresource(name).filter(|_| !path.legacy_watch && !path.tail);
+        return match found {
+            Some(found) if found.verbs.contains(verb) => subresource_verb(context, name),
+            Some(_) if resource.custom => Err(Status::method_not_supported(context.subject(), request.verb.as_str())),
+            Some(_) => Err(Status::method_not_allowed()),
+            None if resource.custom => Err(Status::not_found(context.subject(), context.name())),
+            None => Err(Status::unknown_resource()),
         };
-        let verb = if path.legacy_watch {
-            return Err(Status::unknown_resource());
-        } else {
-            verb
-        };
-        if !subresource.verbs.contains(verb) {
-            return Err(Status::method_not_allowed());
-        }
-        return subresource_verb(context, name);
     }
-    if !resource.verbs.contains(verb) || needs_namespace && verb == KindVerb::Create {
+    let of_collection = path.name.is_none();
+    let whole_server = needs_namespace && matches!(verb, KindVerb::Create | KindVerb::DeleteCollection);
+    let routed = match request.verb {
+        Verb::Update | Verb::Patch if of_collection && resource.custom => {
+            return Err(Status::bad_request("name must be provided"));
+        }
+        Verb::Update | Verb::Patch => !of_collection,
+        Verb::Create => of_collection || resource.custom,
+        _ => true,
+    };
+    if !routed || whole_server || !resource.verbs.contains(verb) {
         return Err(Status::method_not_allowed());
     }
     match request.verb {
         Verb::Get => get::get(context).await,
         Verb::List => list::list(context).await,
         Verb::Watch => watch::watch(context),
-        Verb::Create if path.name.is_some() => Err(Status::method_not_allowed()),
         Verb::Create => create::create(context),
         Verb::Update => update::update(context, update::Part::Main),
         Verb::Patch => patch::patch(context, update::Part::Main),
@@ -88,6 +103,19 @@ pub(crate) async fn run(context: Context<'_>) -> Result<Answer, Status> {
         Verb::DeleteCollection => collection::delete_collection(context).await,
         Verb::Other => Err(Status::method_not_allowed()),
     }
+}
+
+/// Refuses names that no object can have.
+fn check_name(name: &str) -> Result<(), Status> {
+    let why = match name {
+        "." | ".." => format!("may not be '{name}'"),
+        name if name.contains('%') => "may not contain '%'".to_owned(),
+        _ => return Ok(()),
+    };
+    Err(Status::bad_request(format!(
+        "Name parameter invalid: {}: {why}",
+        go_quote(name)
+    )))
 }
 
 fn subresource_verb(context: Context<'_>, name: &str) -> Result<Answer, Status> {

@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 
+use super::server::unique;
 use super::{Namespace, Server, eventually};
 
-/// A registered and served CustomResourceDefinition, with a group of its own.
+/// A registered and served custom resource definition, with a group of its own.
 #[derive(Clone)]
 pub(crate) struct CustomKind {
     /// The API group.
@@ -34,7 +35,7 @@ impl CustomKind {
 
     /// Registers [`definition`](Self::definition) after `change` and waits until its objects are served.
     pub(crate) async fn register(server: &Server, change: impl FnOnce(&mut Value)) -> CustomKind {
-        let group = format!("{}.example.com", server.unique());
+        let group = format!("{}.example.com", unique());
         let mut definition = CustomKind::definition(&group);
         change(&mut definition);
         let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";

@@ -2,7 +2,7 @@
 //!
 //! A case is written once, as `async fn name(server: Server)`, and listed in [`cases!`] at the end of its file. It must
 //! hold on a server that other cases use at the same time: it works in a namespace of its own
-//! ([`Server::namespace`]), or with cluster-scoped names made by [`Server::unique`]. It never sleeps to wait for
+//! ([`Server::namespace`]), or with cluster-scoped names made by [`unique`]. It never sleeps to wait for
 //! something: it awaits an event, or uses [`eventually`].
 //!
 //! Start with [`Server`]; [`Answer`] holds the comparisons, [`Watch`] reads a watch line by line, and `custom`
@@ -15,7 +15,7 @@ mod watch;
 
 pub(crate) use answer::Answer;
 pub(crate) use custom::CustomKind;
-pub(crate) use server::{Namespace, Server, eventually, limited, version};
+pub(crate) use server::{Namespace, Server, eventually, limited, unique, version};
 pub(crate) use watch::{Event, Watch};
 
 /// Makes two tests of each listed case: `fake::NAME`, on an in-memory server of its own and a paused clock, and

@@ -28,8 +28,14 @@ pub(crate) struct Request<'a> {
     body: Vec<u8>,
 }
 
-/// The number of `Server::unique` names that this process has made.
+/// The number of [`unique`] names that this process has made.
 static NAMES: AtomicU32 = AtomicU32::new(0);
+
+/// A lower-case name that nobody else uses, for cluster-scoped objects.
+pub(crate) fn unique() -> String {
+    let start = SystemTime::UNIX_EPOCH.elapsed().expect("a clock after 1970").as_nanos() & 0xff_ffff_ffff;
+    format!("case-{start:x}-{}", NAMES.fetch_add(1, Ordering::Relaxed))
+}
 
 impl Server {
     /// An in-memory server of its own, in this process, with no socket.
@@ -75,15 +81,9 @@ impl Server {
         self.client.clone()
     }
 
-    /// A lower-case name that nobody else uses on this server, for cluster-scoped objects.
-    pub(crate) fn unique(&self) -> String {
-        let start = SystemTime::UNIX_EPOCH.elapsed().expect("a clock after 1970").as_nanos() & 0xff_ffff_ffff;
-        format!("case-{start:x}-{}", NAMES.fetch_add(1, Ordering::Relaxed))
-    }
-
     /// A namespace that nobody else uses.
     pub(crate) async fn namespace(&self) -> Namespace {
-        let name = self.unique();
+        let name = unique();
         self.post("/api/v1/namespaces", &json!({"metadata": {"name": name}}))
             .await
             .created();
@@ -257,7 +257,7 @@ impl Namespace {
         format!("/apis/{group_version}/namespaces/{}/{rest}", self.name)
     }
 
-    /// Creates a ConfigMap without data and gives back what the server stored.
+    /// Creates a `ConfigMap` without data and gives back what the server stored.
     pub(crate) async fn config_map(&self, name: &str) -> Value {
         self.create("configmaps", &json!({"metadata": {"name": name}})).await
     }
@@ -275,7 +275,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) async fn limited<T>(what: &str, future: impl Future<Output = T>) -> T {
     match tokio::time::timeout(PATIENCE, future).await {
         Ok(output) => output,
-        Err(_) => panic!("{what}: nothing for {PATIENCE:?}"),
+        Err(tokio::time::error::Elapsed { .. }) => panic!("{what}: nothing for {PATIENCE:?}"),
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::list_version::names;
 use super::texts::LABEL_1035;
-use crate::harness::{CustomKind, Server, cases, eventually, version};
+use crate::harness::{CustomKind, Server, cases, eventually, unique, version};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const INVALID: &str = "FieldValueInvalid";
@@ -20,7 +20,7 @@ fn condition(definition: &Value, kind: &str) -> Option<Value> {
 
 // [F17] registration: the answer fills in names and versions, the conditions follow
 async fn a_definition_is_established(server: Server) {
-    let group = format!("{}.example.com", server.unique());
+    let group = format!("{}.example.com", unique());
     let mut definition = CustomKind::definition(&group);
     definition["spec"]["names"] = json!({"plural": "widgets", "kind": "Widget"});
     let created = server.post(DEFINITIONS, &definition).await.created();
@@ -288,7 +288,7 @@ async fn versions_show_the_same_objects(server: Server) {
 
 // [F17] definitions that are refused
 async fn refuses_bad_definitions(server: Server) {
-    let group = format!("{}.example.com", server.unique());
+    let group = format!("{}.example.com", unique());
     let name = format!("widgets.{group}");
     let send = async |change: fn(&mut Value)| {
         let mut definition = CustomKind::definition(&group);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::texts::{LABEL_1123, LABEL_VALUE, NAME_PART, QUALIFIED, SUBDOMAIN};
-use crate::harness::{CustomKind, Server, cases, version};
+use crate::harness::{CustomKind, Server, cases, unique, version};
 
 const INVALID: &str = "FieldValueInvalid";
 const REQUIRED: &str = "FieldValueRequired";
@@ -74,7 +74,7 @@ async fn generation_starts_as_the_kind_manages_it(server: Server) {
     let leases = namespace.of("coordination.k8s.io/v1", "leases");
     let created = server.post(&leases, &generation(named("l"))).await.created();
     assert_eq!(created["metadata"]["generation"], 5);
-    let name = server.unique();
+    let name = unique();
     let classes = "/apis/scheduling.k8s.io/v1/priorityclasses";
     let created = server
         .post(classes, &generation(json!({"metadata": {"name": name}, "value": 5})))
@@ -453,7 +453,7 @@ async fn drops_the_status_where_it_is_a_subresource(server: Server) {
         .await
         .created();
     assert_eq!(created["status"], json!({}));
-    let name = server.unique();
+    let name = unique();
     let node =
         json!({"metadata": {"name": name}, "status": {"phase": "Pending", "nodeInfo": {"kubeletVersion": "v1"}}});
     let created = server.post("/api/v1/nodes", &node).await.created();
@@ -468,7 +468,7 @@ async fn drops_the_status_where_it_is_a_subresource(server: Server) {
         json!({"s": 1})
     );
     let kind = CustomKind::register(&server, |crd| {
-        crd["spec"]["versions"][0]["subresources"] = json!({"status": {}})
+        crd["spec"]["versions"][0]["subresources"] = json!({"status": {}});
     })
     .await;
     assert!(
@@ -543,7 +543,7 @@ async fn refuses_unknown_options(server: Server) {
 
 // [F8] [F26] what a namespace gets: its finalizer, its phase and the label with its name
 async fn a_namespace_gets_its_label_and_finalizer(server: Server) {
-    let name = server.unique();
+    let name = unique();
     let created = server.post("/api/v1/namespaces", &named(&name)).await.created();
     assert_eq!(
         created["metadata"]["labels"],

@@ -12,7 +12,7 @@ const WRITERS: u64 = 16;
 
 /// A few random writes to the four objects of a namespace; each may lose a race, none may fail otherwise.
 async fn write(server: &Server, namespace: &Namespace, rng: &mut Rng) {
-    for _ in 0..4 {
+    for _ in 0..3 {
         let name = ["a", "b", "c", "d"][rng.usize(..4)];
         let path = namespace.at(&format!("configmaps/{name}"));
         let value = json!({"metadata": {"name": name}, "data": {"value": rng.u32(..).to_string()}});
@@ -40,8 +40,8 @@ fn by_name(list: &Value) -> BTreeMap<String, Value> {
         .collect()
 }
 
-/// One history: returns what the list and the watch's events fold to, and the list at the end.
-async fn fold(server: &Server, seed: u64) -> (BTreeMap<String, Value>, BTreeMap<String, Value>) {
+/// One history: returns what the list and the watch's events fold to, the list at the end, and the number of events.
+async fn fold(server: &Server, seed: u64) -> (BTreeMap<String, Value>, BTreeMap<String, Value>, usize) {
     let namespace = server.namespace().await;
     let list_path = namespace.at("configmaps");
     let mut writers: Vec<_> = (0..WRITERS)
@@ -53,17 +53,19 @@ async fn fold(server: &Server, seed: u64) -> (BTreeMap<String, Value>, BTreeMap<
     };
     let watching = async {
         // Listed in the middle of the writes, and watched from there.
-        for _ in 0..seed % 40 {
+        for _ in 0..seed % 10 {
             tokio::task::yield_now().await;
         }
         let list = server.get(&list_path).await.ok();
         let mut state = by_name(&list);
         let mut newest = version(&list);
+        let mut events = 0;
         let mut watch = server
             .watch(&format!("{list_path}?watch=1&resourceVersion={newest}"))
             .await;
-        loop {
+        while !state.contains_key("the-end") {
             let event = watch.next().await;
+            events += 1;
             assert!(
                 event.version() > newest,
                 "seed {seed}: {} after {newest}: {event:?}",
@@ -85,15 +87,13 @@ async fn fold(server: &Server, seed: u64) -> (BTreeMap<String, Value>, BTreeMap<
             if event.kind == "DELETED" {
                 state.remove(&name);
             } else {
-                state.insert(name.clone(), object);
-            }
-            if name == "the-end" {
-                return state;
+                state.insert(name, object);
             }
         }
+        (state, events)
     };
-    let ((), state) = tokio::join!(writing, watching);
-    (state, by_name(&server.get(&list_path).await.ok()))
+    let ((), (state, events)) = tokio::join!(writing, watching);
+    (state, by_name(&server.get(&list_path).await.ok()), events)
 }
 
 // [F7] list at r, watch from r, under 16 writers: the events fold to the final list, and versions only grow
@@ -104,10 +104,17 @@ async fn a_watch_from_the_version_of_a_list_folds_to_the_final_list(server: Serv
     );
     println!("HISTORY_SEED={first}");
     let histories = if server.in_memory().is_some() { 1_000 } else { 2 };
+    let mut all_events = 0;
     for seed in first..first + histories {
-        let (folded, listed) = fold(&server, seed).await;
+        let (folded, listed, events) = fold(&server, seed).await;
         assert_eq!(folded, listed, "seed {seed}");
+        all_events += events;
     }
+    let enough = usize::try_from(histories).expect("a small number") * 3;
+    assert!(
+        all_events > enough,
+        "the lists came too late to be followed by many events: {all_events}"
+    );
 }
 
 cases![a_watch_from_the_version_of_a_list_folds_to_the_final_list];

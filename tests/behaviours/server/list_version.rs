@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Answer, Namespace, Server, cases, eventually, version};
 
-/// A namespace with the ConfigMaps `a`, `b` and `c`, and the version of the last of them.
+/// A namespace with the config maps `a`, `b` and `c`, and the version of the last of them.
 pub(super) async fn three(server: &Server) -> (Namespace, u64) {
     let namespace = server.namespace().await;
     let mut newest = 0;
@@ -14,6 +14,12 @@ pub(super) async fn three(server: &Server) -> (Namespace, u64) {
     }
     (namespace, newest)
 }
+
+const FORBIDDEN: &str = "FieldValueForbidden";
+const UNSUPPORTED: &str = "FieldValueNotSupported";
+
+/// `(reason, field, message)` of a cause of a 422.
+pub(super) type Cause = (&'static str, &'static str, &'static str);
 
 /// The names of a list's items, with commas.
 #[track_caller]
@@ -140,8 +146,6 @@ async fn exact_lists_show_the_past(server: Server) {
 async fn refuses_lists_at_forbidden_versions(server: Server) {
     let namespace = server.namespace().await;
     let list = namespace.at("configmaps");
-    const FORBIDDEN: &str = "FieldValueForbidden";
-    const UNSUPPORTED: &str = "FieldValueNotSupported";
     let unless = (
         FORBIDDEN,
         "resourceVersionMatch",
@@ -162,7 +166,7 @@ async fn refuses_lists_at_forbidden_versions(server: Server) {
         "sendInitialEvents",
         "Forbidden: sendInitialEvents is forbidden for list",
     );
-    let table: &[(&str, &[(&str, &str, &str)])] = &[
+    let table: &[(&str, &[Cause])] = &[
         ("resourceVersionMatch=Exact", &[unless]),
         ("resourceVersionMatch=NotOlderThan", &[unless]),
         ("resourceVersionMatch=foo", &[unless, unknown]),

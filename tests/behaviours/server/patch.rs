@@ -8,7 +8,7 @@ use crate::harness::{Answer, CustomKind, Namespace, Server, cases, version};
 const INVALID: &str = "FieldValueInvalid";
 const REJECTED: &str = "the server rejected our request due to an error in our request";
 
-/// A namespace with the ConfigMap `a`, and its path.
+/// A namespace with the config map `a`, and its path.
 async fn one(server: &Server) -> (Namespace, String) {
     let namespace = server.namespace().await;
     namespace

@@ -422,7 +422,7 @@ async fn status_writes_take_the_metadata_that_the_kind_allows(server: Server) {
     assert_eq!(updated["metadata"]["labels"], json!({"x": "y"}));
     assert_eq!(updated["status"]["phase"], "Running");
     let kind = CustomKind::register(&server, |crd| {
-        crd["spec"]["versions"][0]["subresources"] = json!({"status": {}})
+        crd["spec"]["versions"][0]["subresources"] = json!({"status": {}});
     })
     .await;
     let path = kind.at(&namespace, "/w");

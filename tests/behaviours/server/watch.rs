@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::list_version::{FUTURE, three};
-use crate::harness::{CustomKind, Event, Server, cases, version};
+use super::list_version::{Cause, FUTURE, three};
+use crate::harness::{CustomKind, Event, Server, cases, unique, version};
 
 fn brief(events: &[Event]) -> Vec<(&str, &str)> {
     events.iter().map(Event::brief).collect()
@@ -217,16 +217,16 @@ async fn refuses_forbidden_watch_options(server: Server) {
         field,
         r#"Unsupported value: "Exact": supported values: "NotOlderThan""#,
     );
-    let foo = (
+    let other = (
         "FieldValueNotSupported",
         field,
         r#"Unsupported value: "foo": supported values: "NotOlderThan""#,
     );
-    let table: &[(&str, &[(&str, &str, &str)])] = &[
+    let table: &[(&str, &[Cause])] = &[
         ("resourceVersionMatch=NotOlderThan", &[unasked]),
         ("resourceVersionMatch=NotOlderThan&resourceVersion=0", &[unasked]),
         ("resourceVersionMatch=Exact", &[unasked, exact]),
-        ("resourceVersionMatch=foo&resourceVersion=1", &[unasked, foo]),
+        ("resourceVersionMatch=foo&resourceVersion=1", &[unasked, other]),
         ("sendInitialEvents=true", &[required]),
         ("sendInitialEvents=false", &[required]),
         ("sendInitialEvents=true&resourceVersionMatch=Exact", &[required, exact]),
@@ -544,7 +544,7 @@ async fn custom_and_cluster_kinds_are_watched_too(server: Server) {
     assert_eq!((event.kind.as_str(), &event.object), ("ADDED", &created));
     server.delete(&kind.at(&namespace, "/w")).await.ok();
     assert_eq!(watch.next().await.brief(), ("DELETED", "w"));
-    let name = server.unique();
+    let name = unique();
     let start = server.current_version().await;
     let path = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
     let mut watch = server

@@ -42,7 +42,7 @@ pub(super) fn parse<'t>(writer: &mut Writer<'t>, value: Value<'t>, go: &str) -> 
             "annotations" => meta.annotations = string_map(writer, value, field.go),
             "ownerReferences" => meta.owner_references = owners(writer, value, field.go, field.shape),
             "finalizers" => meta.finalizers = texts(writer, value, field.go),
-            "managedFields" => meta.managed_fields = canonical(writer, value, field.go, field.shape),
+            "managedFields" => meta.managed_fields = Some(canonical(writer, value, field.go, field.shape)),
             _ => {}
         }
         writer.leave();
@@ -51,15 +51,13 @@ pub(super) fn parse<'t>(writer: &mut Writer<'t>, value: Value<'t>, go: &str) -> 
 }
 
 fn text<'t>(writer: &mut Writer<'t>, value: Value<'t>, go: &str) -> String {
-    match value.as_str() {
-        Some(text) => text.into_owned(),
-        None => {
-            if !value.is_null() {
-                writer.mismatch(value, go);
-            }
-            String::new()
-        }
+    if let Some(text) = value.as_str() {
+        return text.into_owned();
     }
+    if !value.is_null() {
+        writer.mismatch(value, go);
+    }
+    String::new()
 }
 
 fn int<'t>(writer: &mut Writer<'t>, value: Value<'t>) -> Option<i64> {
@@ -169,13 +167,13 @@ fn owner<'t>(writer: &mut Writer<'t>, ty: &'static Type, item: Value<'t>) -> Own
 }
 
 /// The canonical JSON of a list; an empty one is told from an absent one.
-fn canonical<'t>(writer: &mut Writer<'t>, value: Value<'t>, go: &'static str, shape: Shape) -> Option<Bytes> {
+fn canonical<'t>(writer: &mut Writer<'t>, value: Value<'t>, go: &'static str, shape: Shape) -> Bytes {
     let start = writer.out.len();
     let any = writer.value(shape, go, value);
     let written = writer.out.split_off(start);
-    Some(if any {
+    if any {
         Bytes::from(written)
     } else {
         Bytes::from_static(b"[]")
-    })
+    }
 }

@@ -24,14 +24,14 @@ use bytes::Bytes;
 
 pub(crate) use custom::duplicates;
 pub(crate) use error::DecodeError;
-pub(crate) use options::{DeleteOptions, Preconditions, decode_delete_options};
+pub(crate) use options::{DeleteOptions, decode_delete_options};
 pub(crate) use tables::TypeId;
 pub(crate) use typed::go_quote;
 
 use crate::{
     json::Tape,
     kinds::{Resource, Schema},
-    object::Object,
+    object::{Meta, Object, OwnerReference},
 };
 
 /// The format of a request body.
@@ -52,11 +52,6 @@ impl ContentType {
             _ => None,
         }
     }
-
-    /// The 415 text for a body in another format.
-    pub(crate) const UNSUPPORTED: &'static str = "the body of the request was in an unknown format - accepted media types \
-                                                  include: application/json, application/yaml, \
-                                                  application/vnd.kubernetes.protobuf";
 }
 
 /// The media type of a header without its parameters, in lower case.
@@ -80,7 +75,7 @@ pub(crate) struct Decoded {
     /// As the body said, or the defaults of the resource when it said nothing.
     pub(crate) api_version: String,
     pub(crate) kind: String,
-    /// For `Warning` headers: unknown and duplicate fields.
+    /// For `Warning` headers: unknown and duplicate fields (under `Warn`), repeated owner references (always).
     pub(crate) warnings: Vec<String>,
 }
 
@@ -162,7 +157,7 @@ fn decode_from(
         None => type_meta::interpret(tape.root()).map_err(unrecognized)?,
     };
     let findings;
-    let object;
+    let mut object;
     match resource.schema {
         Schema::Typed(id) => {
             (api_version, kind) = type_meta::check_typed(resource, &api_version, &kind)?;
@@ -179,20 +174,54 @@ fn decode_from(
             (object, findings) = custom::object(resource, &tape, validation)?;
         }
     }
-    syntax_findings.extend(findings);
+    // The YAML parser has already spoken about duplicate keys.
+    let of_yaml = content_type == ContentType::Yaml;
+    syntax_findings.extend(
+        findings
+            .into_iter()
+            .filter(|text| !of_yaml || !text.starts_with("duplicate field ")),
+    );
     if validation == FieldValidation::Strict && !syntax_findings.is_empty() {
         return Err(DecodeError::strict(resource, syntax_findings));
     }
-    let warnings = if validation == FieldValidation::Warn {
+    let mut warnings = if validation == FieldValidation::Warn {
         syntax_findings
     } else {
         Vec::new()
     };
+    warnings.extend(drop_repeated_owners(source, &mut object.meta));
     Ok(Decoded {
         object,
         api_version,
         kind,
         warnings,
+    })
+}
+
+/// Drops owner references that equal an earlier one; returns the server's warning about them.
+fn drop_repeated_owners(source: Source, meta: &mut Meta) -> Option<String> {
+    let mut unique: Vec<OwnerReference> = Vec::with_capacity(meta.owner_references.len());
+    let mut repeated = Vec::new();
+    for owner in std::mem::take(&mut meta.owner_references) {
+        if unique.contains(&owner) {
+            repeated.push(owner.uid);
+        } else {
+            unique.push(owner);
+        }
+    }
+    meta.owner_references = unique;
+    // The real server looks at a patched object only after admission.
+    let when = if source == Source::Patch {
+        " after mutating admission happens"
+    } else {
+        ""
+    };
+    (!repeated.is_empty()).then(|| {
+        format!(
+            ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may \
+             reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+            repeated.join(", ")
+        )
     })
 }
 
@@ -206,7 +235,7 @@ fn typed_object(
     let ty = id.get();
     let mut writer = typed::Writer::new(validation != FieldValidation::Ignore, root.raw().len() + 64);
     let slots = writer.collect(ty, root);
-    let mut meta = crate::object::Meta::default();
+    let mut meta = Meta::default();
     let mut ranges = Vec::with_capacity(4);
     for (at, field) in ty.fields.iter().enumerate() {
         match field.name {
@@ -250,4 +279,4 @@ pub(crate) fn zero_field(resource: &Resource, name: &str) -> Option<Bytes> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

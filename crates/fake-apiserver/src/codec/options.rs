@@ -73,12 +73,7 @@ fn check_kind(api_version: &str, kind: &str) -> Result<(), String> {
 }
 
 fn read(root: Value<'_>) -> DeleteOptions {
-    let text = |value: Value<'_>, key: &str| {
-        value
-            .get(key)
-            .and_then(|value| value.as_str())
-            .map(std::borrow::Cow::into_owned)
-    };
+    let text = |value: Value<'_>, key: &str| value.get(key).and_then(Value::as_str).map(std::borrow::Cow::into_owned);
     let present = |key: &str| root.get(key).filter(|value| !value.is_null());
     DeleteOptions {
         grace_period_seconds: present("gracePeriodSeconds").and_then(|value| value.as_number()?.parse().ok()),
@@ -86,11 +81,11 @@ fn read(root: Value<'_>) -> DeleteOptions {
             uid: text(value, "uid"),
             resource_version: text(value, "resourceVersion"),
         }),
-        orphan_dependents: present("orphanDependents").and_then(|value| value.as_bool()),
+        orphan_dependents: present("orphanDependents").and_then(Value::as_bool),
         propagation_policy: text(root, "propagationPolicy"),
         dry_run: present("dryRun")
             .into_iter()
-            .flat_map(|value| value.items())
+            .flat_map(Value::items)
             .map(|item| item.as_str().unwrap_or_default().into_owned())
             .collect(),
     }

@@ -18,7 +18,7 @@ use crate::json::{Tape, write};
 const PREFIX: &[u8] = b"k8s\0";
 
 /// Messages nested deeper than this are refused.
-const MAX_DEPTH: usize = 256;
+const MAX_DEPTH: usize = 100;
 
 /// `runtime.Unknown`: a message with its type.
 #[derive(Debug)]
@@ -74,7 +74,8 @@ pub(super) fn to_json(id: TypeId, message: &[u8]) -> Result<Vec<u8>, String> {
 enum Wire<'a> {
     Varint(u64),
     Fixed64(u64),
-    Fixed32(u32),
+    /// No type of the tables has such a field: it is skipped.
+    Fixed32,
     Bytes(&'a [u8]),
 }
 
@@ -125,9 +126,10 @@ impl<'a> Reader<'a> {
                 let length = self.varint()?;
                 Wire::Bytes(self.take(length)?)
             }
-            5 => Wire::Fixed32(u32::from_le_bytes(
-                self.take(4)?.try_into().map_err(|_| unexpected_eof())?,
-            )),
+            5 => {
+                self.take(4)?;
+                Wire::Fixed32
+            }
             wire => return Err(format!("proto: illegal wireType {wire}")),
         };
         Ok((number, wire))
@@ -200,12 +202,12 @@ fn structure(out: &mut Vec<u8>, id: TypeId, message: &[u8], depth: usize) -> Res
     for group in found.chunk_by(|a, b| a.0 == b.0) {
         let field = &ty.fields[group[0].0];
         write::name(out, field.name);
-        let values = group.iter().map(|(_, wire)| *wire);
+        let mut values = group.iter().map(|(_, wire)| *wire);
         match field.shape {
             Shape::List(element) => list(out, field, *element, values, depth)?,
             Shape::Map(element) => map(out, field, *element, values, depth)?,
             shape => {
-                if let Some(wire) = values.last() {
+                if let Some(wire) = values.next_back() {
                     value(out, field, shape, wire, depth)?;
                 }
             }
@@ -224,20 +226,17 @@ fn list<'a>(
 ) -> Result<(), String> {
     out.push(b'[');
     for wire in values {
-        match (element, wire) {
-            // Numbers may be packed.
-            (Shape::Int32 | Shape::Int64 | Shape::Bool, Wire::Bytes(packed)) => {
-                let mut reader = Reader(packed);
-                while !reader.0.is_empty() {
-                    let number = reader.varint()?;
-                    write::comma(out);
-                    value(out, field, element, Wire::Varint(number), depth)?;
-                }
-            }
-            _ => {
+        // Numbers may be packed.
+        if let (Shape::Int32 | Shape::Int64 | Shape::Bool, Wire::Bytes(packed)) = (element, wire) {
+            let mut reader = Reader(packed);
+            while !reader.0.is_empty() {
+                let number = reader.varint()?;
                 write::comma(out);
-                value(out, field, element, wire, depth)?;
+                value(out, field, element, Wire::Varint(number), depth)?;
             }
+        } else {
+            write::comma(out);
+            value(out, field, element, wire, depth)?;
         }
     }
     out.push(b']');
@@ -391,36 +390,28 @@ fn schema_or(
     message: &[u8],
     depth: usize,
 ) -> Result<(), String> {
-    let schema = |out: &mut Vec<u8>, message: &[u8]| structure(out, JSON_SCHEMA_PROPS, message, depth + 1);
-    if matches!(shape, Shape::SchemaOrBool) {
-        let mut allows = false;
-        for field in Reader(message) {
-            if let (1, Wire::Varint(value)) = field? {
-                allows = value != 0;
-            }
+    let is_bool = matches!(shape, Shape::SchemaOrBool);
+    let (mut allows, mut schema, mut many) = (false, None, Vec::new());
+    for field in Reader(message) {
+        match field? {
+            (1, Wire::Varint(value)) => allows = value != 0,
+            (1, Wire::Bytes(message)) => schema = Some(message),
+            (2, Wire::Bytes(message)) if is_bool => schema = Some(message),
+            (2, wire) => many.push(wire),
+            _ => {}
         }
-        return match last_bytes(message, 2)? {
-            Some(message) => schema(out, message),
-            None => {
-                out.extend_from_slice(if allows { b"true" } else { b"false" });
-                Ok(())
-            }
-        };
     }
-    let fields: Result<Vec<_>, String> = Reader(message).collect();
-    let many: Vec<_> = fields?
-        .into_iter()
-        .filter(|(number, _)| *number == 2)
-        .map(|(_, wire)| wire)
-        .collect();
+    if let Some(message) = schema.filter(|_| many.is_empty()) {
+        return structure(out, JSON_SCHEMA_PROPS, message, depth + 1);
+    }
     if many.is_empty() {
-        return match last_bytes(message, 1)? {
-            Some(message) => schema(out, message),
-            None => {
-                out.extend_from_slice(b"null");
-                Ok(())
-            }
+        let unset: &[u8] = match (is_bool, allows) {
+            (true, true) => b"true",
+            (true, false) => b"false",
+            (false, _) => b"null",
         };
+        out.extend_from_slice(unset);
+        return Ok(());
     }
     let element = if matches!(shape, Shape::SchemaOrArray) {
         Shape::Struct(JSON_SCHEMA_PROPS)

@@ -274,7 +274,7 @@ impl Decimal {
 fn binary(out: &mut String, mut value: u64) {
     const SUFFIXES: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
     let mut at = 0;
-    while value % 1024 == 0 && at < 6 {
+    while value.is_multiple_of(1024) && at < 6 {
         value /= 1024;
         at += 1;
     }

@@ -13,8 +13,6 @@ impl TypeId {
 /// A struct type.
 #[derive(Debug)]
 pub(super) struct Type {
-    /// The name in `OpenAPI` documents.
-    pub(super) name: &'static str,
     /// The name in Go, `v1.Pod`.
     pub(super) go: &'static str,
     /// In struct order, which is the output order.

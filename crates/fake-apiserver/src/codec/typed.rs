@@ -25,7 +25,7 @@ use super::{
 use crate::json::{Kind, Value, canonical, write};
 
 /// Typed nesting deeper than this is refused: schemas of schemas.
-const MAX_TYPED_DEPTH: usize = 256;
+const MAX_TYPED_DEPTH: usize = 128;
 
 /// The real server reports at most so many unknown and duplicate fields.
 pub(super) const MAX_STRICT_ERRORS: usize = 100;
@@ -291,17 +291,16 @@ impl<'t> Writer<'t> {
         let before = self.out.len();
         self.field(ty, field, value);
         let start = before + field.name.len() + 3;
-        (self.out.len() > before).then(|| start..self.out.len())
+        (self.out.len() > before).then_some(start..self.out.len())
     }
 
     /// Writes the zero value of a shape.
     fn zero(&mut self, shape: Shape) {
         let zero: &[u8] = match shape {
             Shape::Str => b"\"\"",
-            Shape::Bool => b"false",
+            Shape::Bool | Shape::SchemaOrBool => b"false",
             Shape::Int32 | Shape::Int64 | Shape::Float64 | Shape::IntOrString => b"0",
             Shape::Quantity => b"\"0\"",
-            Shape::SchemaOrBool => b"false",
             Shape::Struct(id) => return self.structure(id, None),
             Shape::Bytes
             | Shape::Time

@@ -10,7 +10,7 @@ use serde_saphyr::Spanned;
 use crate::json::write;
 
 /// Nesting deeper than this is refused: the YAML library and its visitors recurse.
-const MAX_DEPTH: usize = 100;
+const MAX_DEPTH: usize = 64;
 
 /// The JSON text of the first document, and its duplicate keys in the server's words.
 ///

@@ -11,7 +11,7 @@ use crate::status::{Details, Status};
 #[derive(Debug)]
 pub(crate) enum Refusal {
     /// Answer with an error.
-    Status(Status),
+    Status(Box<Status>),
     /// No answer at all.
     Connection,
 }
@@ -50,7 +50,7 @@ impl Plan {
     pub(super) fn add(&mut self, fault: &Fault, request: &Request) {
         match fault {
             Fault::Latency(latency) => self.latency += *latency,
-            Fault::Status(status) => self.refusal = Some(Refusal::Status(status.to_status(request))),
+            Fault::Status(status) => self.refusal = Some(Refusal::Status(Box::new(status.to_status(request)))),
             Fault::Refuse => self.refusal = Some(Refusal::Connection),
             Fault::LoseResponse => self.lose_response = true,
             Fault::Compact => self.compact = true,
@@ -132,12 +132,12 @@ impl StatusFault {
             self.message.clone().unwrap_or(message),
         );
         if matches!(self.code, 403 | 409) {
-            status.details = Some(Details {
+            status.details = Some(Box::new(Details {
                 name: path.name.unwrap_or_default(),
                 group: path.group,
                 kind: path.resource,
                 ..Details::default()
-            });
+            }));
         }
         match self.retry_after {
             Some(seconds) => status.retry_after(seconds),

@@ -3,7 +3,7 @@
 use super::{Kind, Node};
 
 /// Nesting deeper than this is refused.
-pub(crate) const MAX_DEPTH: usize = 10_000;
+const MAX_DEPTH: usize = 10_000;
 
 /// Why a text is no JSON.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -88,7 +88,7 @@ impl Parser<'_> {
                     b'{' | b'[' => {
                         open.push(self.nodes.len() as u32);
                         if open.len() > MAX_DEPTH {
-                            return Err(ParseError("exceeded max depth".into()));
+                            return Err(Self::invalid(byte, "exceeded max depth"));
                         }
                         let kind = if byte == b'{' { Kind::Object } else { Kind::Array };
                         self.push(kind, false, self.at, self.at);
@@ -317,25 +317,12 @@ pub(super) fn unescape(raw: &[u8]) -> String {
         let used = match rest.get(1) {
             Some(b'u') => {
                 let unit = hex4(rest).unwrap_or(0xfffd);
-                match unit {
-                    0xd800..0xdc00 => match rest.get(6..).and_then(hex4) {
-                        Some(low @ 0xdc00..0xe000) => {
-                            out.push(
-                                char::from_u32(0x10000 + ((unit - 0xd800) << 10) + (low - 0xdc00))
-                                    .unwrap_or('\u{fffd}'),
-                            );
-                            12
-                        }
-                        _ => {
-                            out.push('\u{fffd}');
-                            6
-                        }
-                    },
-                    _ => {
-                        out.push(char::from_u32(unit).unwrap_or('\u{fffd}'));
-                        6
-                    }
-                }
+                let low = rest.get(6..).and_then(hex4);
+                let pair = low.filter(|low| (0xd800..0xdc00).contains(&unit) && (0xdc00..0xe000).contains(low));
+                // A surrogate without its other half is no character.
+                let code = pair.map_or(unit, |low| 0x10000 + ((unit - 0xd800) << 10) + (low - 0xdc00));
+                out.push(char::from_u32(code).unwrap_or('\u{fffd}'));
+                if pair.is_some() { 12 } else { 6 }
             }
             Some(&escaped) => {
                 out.push(match escaped {

@@ -40,8 +40,6 @@ pub(crate) enum NameValidation {
     Subdomain { max: usize },
     /// RFC 1123 label.
     Label,
-    /// RFC 1035 label (starts with a letter).
-    Label1035,
     /// Anything that can be one segment of a path.
     PathSegment,
     /// A rule that needs the body (CRDs, API services, trust bundles, IP addresses): only the segment rule here.

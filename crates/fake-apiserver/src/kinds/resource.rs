@@ -157,15 +157,6 @@ impl Resource {
         }
     }
 
-    /// `Kind` or `Kind.group`, as error texts name a kind.
-    pub(crate) fn qualified_kind(&self) -> String {
-        if self.group.is_empty() {
-            self.kind.to_string()
-        } else {
-            format!("{}.{}", self.kind, self.group)
-        }
-    }
-
     /// Whether objects live in a namespace.
     pub(crate) fn namespaced(&self) -> bool {
         self.scope == Scope::Namespaced

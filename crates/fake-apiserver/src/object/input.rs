@@ -96,19 +96,13 @@ fn string_map(value: Value<'_>) -> StringMap {
 }
 
 fn owner(value: Value<'_>) -> OwnerReference {
-    let text = |key: &str| {
-        value
-            .get(key)
-            .and_then(|value| value.as_str())
-            .unwrap_or_default()
-            .into_owned()
-    };
+    let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().into_owned();
     OwnerReference {
         api_version: text("apiVersion"),
         kind: text("kind"),
         name: text("name"),
         uid: text("uid"),
-        controller: value.get("controller").and_then(|value| value.as_bool()),
-        block_owner_deletion: value.get("blockOwnerDeletion").and_then(|value| value.as_bool()),
+        controller: value.get("controller").and_then(Value::as_bool),
+        block_owner_deletion: value.get("blockOwnerDeletion").and_then(Value::as_bool),
     }
 }

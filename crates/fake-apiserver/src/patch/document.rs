@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 
-use crate::json::{Kind, Value, write};
+use crate::json::{Kind, Value, canonical, write};
 
 /// A node. Unchanged parts stay as they were parsed.
 #[derive(Debug, Clone)]
 pub(super) enum Node<'t> {
     Parsed(Value<'t>),
     Null,
+    /// Invariant: in key order, no key twice.
     Object(Vec<(Cow<'t, str>, Node<'t>)>),
     Array(Vec<Node<'t>>),
 }
@@ -27,10 +28,10 @@ impl<'t> Node<'t> {
         if let Self::Parsed(value) = self
             && value.kind() == Kind::Object
         {
-            let mut entries: Vec<(Cow<'t, str>, Node<'t>)> = Vec::new();
-            for (key, value) in value.entries() {
-                set(&mut entries, key.as_str().unwrap_or_default(), Self::Parsed(value));
-            }
+            let entries = canonical::sorted_entries(*value)
+                .into_iter()
+                .map(|(key, value)| (key.as_str().unwrap_or_default(), Self::Parsed(value)))
+                .collect();
             *self = Self::Object(entries);
         }
         if let Self::Object(entries) = self {
@@ -83,16 +84,25 @@ impl<'t> Node<'t> {
     }
 }
 
-/// Sets a key of an object's entries. Large objects pay for the search, but keep their order.
+/// The place of a key in an object's entries.
+fn position(entries: &[(Cow<'_, str>, Node<'_>)], key: &str) -> Result<usize, usize> {
+    entries.binary_search_by(|(existing, _)| (**existing).cmp(key))
+}
+
+/// The value of a key.
+pub(super) fn get<'n, 't>(entries: &'n mut [(Cow<'t, str>, Node<'t>)], key: &str) -> Option<&'n mut Node<'t>> {
+    position(entries, key).ok().map(|at| &mut entries[at].1)
+}
+
+/// Sets a key.
 pub(super) fn set<'t>(entries: &mut Vec<(Cow<'t, str>, Node<'t>)>, key: Cow<'t, str>, value: Node<'t>) {
-    match entries.iter_mut().find(|(existing, _)| *existing == key) {
-        Some((_, old)) => *old = value,
-        None => entries.push((key, value)),
+    match position(entries, &key) {
+        Ok(at) => entries[at].1 = value,
+        Err(at) => entries.insert(at, (key, value)),
     }
 }
 
 /// Removes a key; returns its value.
 pub(super) fn remove<'t>(entries: &mut Vec<(Cow<'t, str>, Node<'t>)>, key: &str) -> Option<Node<'t>> {
-    let at = entries.iter().position(|(existing, _)| existing == key)?;
-    Some(entries.remove(at).1)
+    position(entries, key).ok().map(|at| entries.remove(at).1)
 }

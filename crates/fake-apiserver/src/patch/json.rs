@@ -4,7 +4,7 @@
 
 use super::{
     PatchError,
-    document::{Node, remove, set},
+    document::{self, Node, remove, set},
 };
 use crate::json::{Kind, Tape, Value};
 
@@ -14,17 +14,41 @@ const MAX_OPERATIONS: usize = 10_000;
 /// Copies may add so many nodes in one patch, as a few operations could otherwise double a document time and again.
 const MAX_COPIED: usize = 1_000_000;
 
-/// Paths longer than this are refused: writing the document recurses over its changed parts.
-const MAX_PATH: usize = 500;
+/// Moves and copies may look at so many nodes in one patch.
+const MAX_VISITED: usize = 20_000_000;
+
+/// The changed parts of a document nest at most so deep: walks over them recurse.
+const MAX_DEPTH: usize = 500;
+
+/// What a patch has used up.
+#[derive(Debug, Default)]
+struct Budget {
+    copied: usize,
+    visited: usize,
+}
+
+impl Budget {
+    /// Counts a copy; `None` if it is one too many.
+    fn copy(&mut self, node: &Node<'_>) -> Option<()> {
+        self.copied += size(node);
+        (self.copied <= MAX_COPIED).then_some(())
+    }
+
+    /// Counts a look at a node, and checks that it may be put under a path of so many keys.
+    fn insert(&mut self, node: &Node<'_>, keys: usize) -> Option<()> {
+        let depth = depth(node, &mut self.visited);
+        (self.visited <= MAX_VISITED && keys + depth <= MAX_DEPTH).then_some(())
+    }
+}
 
 /// Applies a JSON patch.
 pub(super) fn apply(current: &Tape<'_>, patch: &[u8]) -> Result<Vec<u8>, PatchError> {
     let patch = Tape::parse(patch).map_err(|_| PatchError::BadRequest("invalid JSON patch".to_owned()))?;
     let operations = operations(patch.root())?;
     let mut document = Node::Parsed(current.root());
-    let mut copied = 0;
+    let mut budget = Budget::default();
     for operation in operations {
-        run(&mut document, operation, &mut copied).ok_or_else(PatchError::does_not_apply)?;
+        run(&mut document, operation, &mut budget).ok_or_else(PatchError::does_not_apply)?;
     }
     let mut out = Vec::with_capacity(current.root().raw().len() + patch.root().raw().len());
     document.write(&mut out);
@@ -64,9 +88,26 @@ fn operations(root: Value<'_>) -> Result<Vec<Value<'_>>, PatchError> {
     Ok(operations)
 }
 
+/// The members of operations that mean nothing.
+pub(super) fn unknown_members(root: Value<'_>) -> Vec<String> {
+    let mut unknown = Vec::new();
+    for (index, operation) in root.items().enumerate() {
+        for (key, _) in operation.entries() {
+            let name = key.as_str().unwrap_or_default();
+            if !matches!(&*name, "op" | "path" | "from" | "value") {
+                let text = format!("unknown field {}", crate::codec::go_quote(&format!("[{index}].{name}")));
+                if !unknown.contains(&text) {
+                    unknown.push(text);
+                }
+            }
+        }
+    }
+    unknown
+}
+
 /// Runs one operation; `None` if it does not apply.
-fn run<'t>(document: &mut Node<'t>, operation: Value<'t>, copied: &mut usize) -> Option<()> {
-    let text = |name: &str| operation.get(name).and_then(|value| value.as_str());
+fn run<'t>(document: &mut Node<'t>, operation: Value<'t>, budget: &mut Budget) -> Option<()> {
+    let text = |name: &str| operation.get(name).and_then(Value::as_str);
     let path = text("path");
     let value = || operation.get("value").map_or(Node::Null, Node::Parsed);
     match &*text("op")? {
@@ -94,18 +135,18 @@ fn run<'t>(document: &mut Node<'t>, operation: Value<'t>, copied: &mut usize) ->
         "move" => {
             let (container, key) = find(document, &text("from")?)?;
             let value = take(container, &key)?;
-            let (container, key) = find(document, &path?)?;
-            add(container, &key, value)
+            insert(document, &path?, value, budget)
         }
         "copy" => {
             let (container, key) = find(document, &text("from")?)?;
-            let value = get(container, &key)?.map_or(Node::Null, |node| node.clone());
-            *copied += size(&value);
-            if *copied > MAX_COPIED {
-                return None;
-            }
-            let (container, key) = find(document, &path?)?;
-            add(container, &key, value)
+            let value = match get(container, &key)? {
+                Found::Node(node) => {
+                    budget.copy(node)?;
+                    node.clone()
+                }
+                Found::Missing => Node::Null,
+            };
+            insert(document, &path?, value, budget)
         }
         "test" => {
             let path = path?;
@@ -115,8 +156,8 @@ fn run<'t>(document: &mut Node<'t>, operation: Value<'t>, copied: &mut usize) ->
             } else {
                 let (container, key) = find(document, &path)?;
                 match get(container, &key)? {
-                    Some(found) => equal(found, &wanted),
-                    None => wanted.is_null(),
+                    Found::Node(found) => equal(found, &wanted),
+                    Found::Missing => wanted.is_null(),
                 }
             };
             equal.then_some(())
@@ -133,30 +174,34 @@ fn find<'n, 't>(document: &'n mut Node<'t>, path: &str) -> Option<(&'n mut Node<
         .map(|key| key.replace("~1", "/").replace("~0", "~"))
         .collect();
     let last = keys.pop()?;
-    if keys.len() > MAX_PATH {
+    if keys.len() > MAX_DEPTH {
         return None;
     }
     let mut container = document;
     for key in keys {
-        container = get(container, &key)??;
+        let Found::Node(next) = get(container, &key)? else {
+            return None;
+        };
+        container = next;
     }
     (container.object().is_some() || container.array().is_some()).then_some((container, last))
 }
 
-/// The node at a key: the outer `None` means that there cannot be one, the inner that there is none.
-fn get<'n, 't>(container: &'n mut Node<'t>, key: &str) -> Option<Option<&'n mut Node<'t>>> {
+/// What a lookup finds: an object may lack a key, but an array never lacks an index that is asked for.
+enum Found<'n, 't> {
+    Node(&'n mut Node<'t>),
+    Missing,
+}
+
+/// The node at a key; `None` if there cannot be one.
+fn get<'n, 't>(container: &'n mut Node<'t>, key: &str) -> Option<Found<'n, 't>> {
     if container.object().is_some() {
-        return Some(
-            container
-                .object()?
-                .iter_mut()
-                .find(|(existing, _)| existing == key)
-                .map(|(_, node)| node),
-        );
+        let entries = container.object()?;
+        return Some(document::get(entries, key).map_or(Found::Missing, Found::Node));
     }
     let items = container.array()?;
     let at = index(key, items.len())?;
-    Some(items.get_mut(at))
+    items.get_mut(at).map(Found::Node)
 }
 
 /// An existing index of an array; negative ones count from the end.
@@ -165,6 +210,13 @@ fn index(key: &str, length: usize) -> Option<usize> {
     let length = i64::try_from(length).ok()?;
     let at = if at < 0 { at.checked_add(length)? } else { at };
     (0..length).contains(&at).then(|| usize::try_from(at).ok()).flatten()
+}
+
+/// Adds a node that an operation took or copied from elsewhere in the document.
+fn insert<'t>(document: &mut Node<'t>, path: &str, value: Node<'t>, budget: &mut Budget) -> Option<()> {
+    budget.insert(&value, path.matches('/').count())?;
+    let (container, key) = find(document, path)?;
+    add(container, &key, value)
 }
 
 fn add<'t>(container: &mut Node<'t>, key: &str, value: Node<'t>) -> Option<()> {
@@ -210,6 +262,17 @@ fn size(node: &Node<'_>) -> usize {
         Node::Object(entries) => 1 + entries.iter().map(|(_, node)| size(node)).sum::<usize>(),
         Node::Array(items) => 1 + items.iter().map(size).sum::<usize>(),
     }
+}
+
+/// How deep the changed parts of a node nest; counts the nodes that it looks at.
+fn depth(node: &Node<'_>, visited: &mut usize) -> usize {
+    *visited += 1;
+    let below = match node {
+        Node::Null | Node::Parsed(_) => 0,
+        Node::Object(entries) => entries.iter().map(|(_, node)| depth(node, visited)).max().unwrap_or(0),
+        Node::Array(items) => items.iter().map(|node| depth(node, visited)).max().unwrap_or(0),
+    };
+    below + 1
 }
 
 /// Whether two nodes are the same JSON: objects in any order, numbers by value.

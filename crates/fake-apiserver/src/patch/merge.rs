@@ -1,10 +1,8 @@
 //! Merge patch (RFC 7386).
 
-use std::borrow::Cow;
-
 use super::{
     PatchError,
-    document::{Node, remove, set},
+    document::{Node, get, remove, set},
 };
 use crate::json::{Kind, Tape, Value, canonical};
 
@@ -55,16 +53,17 @@ fn merge<'t>(target: &mut Node<'t>, patch: Value<'t>, depth: usize) -> Result<()
             Kind::Null => {
                 remove(entries, &key);
             }
-            Kind::Object => match entries.iter_mut().find(|(existing, _)| *existing == key) {
-                Some((_, old)) => merge(old, value, depth + 1)?,
-                None => {
+            Kind::Object => {
+                if let Some(old) = get(entries, &key) {
+                    merge(old, value, depth + 1)?;
+                } else {
                     // A new object loses its nulls too.
                     let mut new = Node::Object(Vec::new());
                     merge(&mut new, value, depth + 1)?;
-                    entries.push((key, new));
+                    set(entries, key, new);
                 }
-            },
-            _ => set(entries, Cow::clone(&key), Node::Parsed(value)),
+            }
+            _ => set(entries, key, Node::Parsed(value)),
         }
     }
     Ok(())

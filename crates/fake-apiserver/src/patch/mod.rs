@@ -104,12 +104,22 @@ pub(crate) fn apply(patch_type: PatchType, current: &[u8], patch: &[u8]) -> Resu
     }
 }
 
-/// The duplicate fields of a patch, which field validation reports together with the unknown fields of the result.
-/// A patch that is no JSON has none: [`apply`] refuses it.
-pub(crate) fn duplicate_fields(patch: &[u8]) -> Vec<String> {
-    Tape::parse(patch)
-        .map(|tape| codec::duplicates(tape.root()))
-        .unwrap_or_default()
+/// What field validation says about the patch itself, before the unknown fields of the result: duplicate fields and, in
+/// a JSON patch, unknown members of operations. A patch that is no JSON has none: [`apply`] refuses it.
+pub(crate) fn field_findings(patch_type: PatchType, patch: &[u8]) -> Vec<String> {
+    let Ok(tape) = Tape::parse(patch) else {
+        return Vec::new();
+    };
+    let duplicates = codec::duplicates(tape.root());
+    if patch_type != PatchType::Json {
+        return duplicates;
+    }
+    let unknown = json::unknown_members(tape.root());
+    duplicates
+        .into_iter()
+        .chain(unknown)
+        .map(|text| format!("json patch {text}"))
+        .collect()
 }
 
 #[cfg(test)]

@@ -13,3 +13,6 @@ pub(crate) use label::LabelSelector;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct SelectorError(pub(crate) String);
+
+#[cfg(test)]
+mod tests;

@@ -131,15 +131,27 @@ async fn watch_from_a_revision_delivers_every_later_change_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watch_without_a_revision_sends_the_state_first_and_no_bookmark() {
-    // [F5]
+async fn watch_without_a_revision_sends_the_state_first() {
+    // [F5] the real server marks its end with a bookmark, where bookmarks are allowed.
     let fake = FakeApiServer::new();
     let b = create(&fake, "b", json!({})).await;
     let a = create(&fake, "a", json!({})).await;
     for query in ["", "resourceVersion=0"] {
+        let mut watch = Watch::open(&fake, &format!("{query}&timeoutSeconds=1")).await;
+        assert_eq!(watch.brief().await, brief("ADDED", "a", a));
+        assert_eq!(watch.brief().await, brief("ADDED", "b", b));
+        assert!(watch.ends().await);
         let mut watch = Watch::open(&fake, &format!("{query}&allowWatchBookmarks=true&timeoutSeconds=1")).await;
         assert_eq!(watch.brief().await, brief("ADDED", "a", a));
         assert_eq!(watch.brief().await, brief("ADDED", "b", b));
+        let (kind, bookmark) = watch.event().await;
+        assert_eq!(
+            (
+                kind.as_str(),
+                &bookmark["metadata"]["annotations"]["k8s.io/initial-events-end"]
+            ),
+            ("BOOKMARK", &json!("true"))
+        );
         assert!(watch.ends().await);
     }
 }
@@ -366,7 +378,7 @@ async fn watch_faults_reach_the_client() {
     assert!(half.starts_with(b"{\"type\":\"ADDED\"") && !half.ends_with(b"\n"));
     assert!(matches!(watch.next().await, Next::Reset));
     fake.inject(Rule::new(Fault::WithholdInitialEventsEnd).times(1));
-    let query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=50";
+    let query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=70";
     let mut watch = Watch::open(&fake, query).await;
     assert_eq!(watch.brief().await.0, "ADDED");
     let (kind, bookmark) = watch.event().await;

@@ -29,7 +29,7 @@ fn delete(log: &Log, id: ResourceId, key: &str) -> Revision {
     rv
 }
 
-fn query<'a>(range: Range, at: Option<Revision>, limit: usize, after: Option<&'a str>) -> ListQuery<'a, String> {
+fn query(range: Range, at: Option<Revision>, limit: usize, after: Option<&str>) -> ListQuery<'_, String> {
     ListQuery {
         range,
         after,

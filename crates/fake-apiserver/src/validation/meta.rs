@@ -2,9 +2,7 @@
 
 use super::{
     ErrorKind, FieldError,
-    names::{
-        label_1035_errors, label_errors, label_key_errors, label_value_errors, path_segment_errors, subdomain_errors,
-    },
+    names::{label_errors, label_key_errors, label_value_errors, path_segment_errors, subdomain_errors},
 };
 use crate::{
     codec::time,
@@ -78,14 +76,10 @@ pub(crate) fn keep_system_fields(new: &mut Meta, old: &Meta) {
 }
 
 /// The server names each finding once.
-fn without_repeats(errors: Vec<FieldError>) -> Vec<FieldError> {
-    let mut unique: Vec<FieldError> = Vec::with_capacity(errors.len());
-    for error in errors {
-        if !unique.contains(&error) {
-            unique.push(error);
-        }
-    }
-    unique
+fn without_repeats(mut errors: Vec<FieldError>) -> Vec<FieldError> {
+    let mut seen = std::collections::HashSet::with_capacity(errors.len());
+    errors.retain(|error| seen.insert(error.to_string()));
+    errors
 }
 
 fn quoted(text: &str) -> String {
@@ -114,7 +108,6 @@ fn name_errors(resource: &Resource, name: &str, is_prefix: bool) -> Vec<String> 
     match resource.policy.name_validation {
         NameValidation::Subdomain { max } => subdomain_errors(checked, max),
         NameValidation::Label => label_errors(checked),
-        NameValidation::Label1035 => label_1035_errors(checked),
         NameValidation::PathSegment | NameValidation::Special => path_segment_errors(name, is_prefix),
     }
 }

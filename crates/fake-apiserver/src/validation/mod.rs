@@ -7,7 +7,7 @@ mod field_error;
 mod meta;
 mod names;
 
-pub(crate) use field_error::{ErrorKind, FieldError, aggregate};
+pub(crate) use field_error::{ErrorKind, FieldError};
 pub(crate) use meta::{keep_system_fields, validate_create, validate_update};
 pub(crate) use names::{label_key_errors, label_value_errors};
 

@@ -62,20 +62,6 @@ pub(super) fn label_errors(text: &str) -> Vec<String> {
     errors
 }
 
-/// What is wrong with an RFC 1035 label.
-pub(super) fn label_1035_errors(text: &str) -> Vec<String> {
-    let mut errors = Vec::new();
-    if text.len() > 63 {
-        errors.push("must be no more than 63 characters".to_owned());
-    }
-    if !is_label(text) || !text.starts_with(|c: char| c.is_ascii_lowercase()) {
-        let words = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic \
-                     character, and end with an alphanumeric character";
-        errors.push(regex_text(words, "[a-z]([-a-z0-9]*[a-z0-9])?", &["my-name", "abc-123"]));
-    }
-    errors
-}
-
 /// What is wrong with one segment of a path; a prefix may be `.` or `..`.
 pub(super) fn path_segment_errors(text: &str, is_prefix: bool) -> Vec<String> {
     if !is_prefix && matches!(text, "." | "..") {

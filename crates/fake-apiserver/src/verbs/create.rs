@@ -27,8 +27,8 @@ pub(super) fn create(context: Context<'_>) -> Result<Answer, Status> {
     let view = context.view(Shape::Object)?;
     let options = write::options(context, "CreateOptions")?;
     let decoded = write::body(context, options)?;
-    let object = decoded.object;
-    let version = create_in(context, object, options)?;
+    let wrong_type = write::wrong_type(context.resource, &decoded);
+    let version = create_in(context, decoded.object, options, wrong_type)?;
     Ok(write::shown(&view, 201, &version, &decoded.warnings))
 }
 
@@ -37,16 +37,27 @@ pub(super) fn create_in(
     context: Context<'_>,
     mut object: Object,
     options: WriteOptions,
+    wrong_type: Option<Status>,
 ) -> Result<Versioned<Stored>, Status> {
     let resource = context.resource;
     write::settle_namespace(resource, context.namespace(), &mut object)?;
-    if !matches!(object.meta.resource_version.as_str(), "" | "0") {
+    // What is no number counts as none.
+    if object
+        .meta
+        .resource_version
+        .parse::<u64>()
+        .is_ok_and(|version| version > 0)
+    {
         return Err(Status::untyped(
             "resourceVersion should not be set on objects to be created",
         ));
     }
     namespaces::check_create(context.server, context.subject(), &object)?;
+    if let Some(status) = wrong_type {
+        return Err(status);
+    }
     prepare(context.server, resource, &mut object, StatusField::Policy);
+    hooks::before_write(resource, &mut object);
     hooks::before_create(resource, &mut object);
     write::track_fields(context, None, &mut object);
     store_new(context.server, resource, context.id, object, options.dry_run)
@@ -100,7 +111,7 @@ fn store_new(
             object.meta.name = server.names.name(&object.meta.generate_name);
         }
         let mut errors = validate_create(resource, &object.meta);
-        errors.extend(hooks::validate_create(resource, &object));
+        errors.extend(hooks::validate(resource, &object));
         write::check(resource, &object.meta.name, &errors)?;
         result = insert(server, super::subject(resource), resource, id, &object, dry_run);
         if !matches!(&result, Err(status) if status.reason == "AlreadyExists") {
@@ -152,6 +163,7 @@ pub(crate) fn create_object(
     }
     namespaces::check_create(server, super::subject(resource), &object)?;
     prepare(server, resource, &mut object, StatusField::Kept);
+    hooks::before_write(resource, &mut object);
     hooks::before_create(resource, &mut object);
     store_new(server, resource, id, object, false)
 }

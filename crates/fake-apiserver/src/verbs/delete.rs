@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::Context;
 use super::write::{self, dry_run_causes, options_subject};
 use crate::answer::Answer;
-use crate::codec::{DeleteOptions, decode_delete_options};
+use crate::codec::{DeleteOptions, decode_delete_options, go_quote};
 use crate::hooks::{self, Kept, Marked};
 use crate::kinds::{DeleteReturns, Propagation, Resource};
 use crate::namespaces;
@@ -41,7 +41,7 @@ pub(super) fn delete(context: Context<'_>) -> Result<Answer, Status> {
     namespaces::check_delete(context.subject(), context.name())?;
     let deleted = delete_one(context, context.namespace(), context.name(), &options)?;
     let object_is_shown = context.resource.policy.delete_returns == DeleteReturns::Object;
-    Ok(match deleted {
+    let answer = match deleted {
         Deleted::Gone(last) if object_is_shown => write::shown(&view, 200, &last, &[]),
         Deleted::Gone(last) => {
             let uid = last.object.object().meta.uid;
@@ -55,7 +55,10 @@ pub(super) fn delete(context: Context<'_>) -> Result<Answer, Status> {
             };
             write::shown(&view, code, &version, &[])
         }
-    })
+    };
+    let unsaid = options.orphan_dependents.is_none() && options.propagation_policy.is_none();
+    let warning = hooks::delete_warning(context.resource).filter(|_| unsaid);
+    Ok(answer.warnings(&warning.map(str::to_owned).into_iter().collect::<Vec<_>>()))
 }
 
 /// Reads the options, from the body or, if there is none, from the query.
@@ -72,14 +75,18 @@ pub(super) fn options(context: Context<'_>) -> Result<DeleteOptions, Status> {
     };
     let mut causes = Vec::new();
     if let (Some(_), Some(policy)) = (options.orphan_dependents, &options.propagation_policy) {
-        let text = format!("Invalid value: {policy:?}: orphanDependents and deletionPropagation cannot be both set");
+        let text = format!(
+            "Invalid value: {}: orphanDependents and deletionPropagation cannot be both set",
+            go_quote(policy)
+        );
         causes.push(Cause::new("FieldValueInvalid", text, "propagationPolicy"));
     }
     if let Some(policy) = &options.propagation_policy
         && !matches!(policy.as_str(), "Foreground" | "Background" | "Orphan")
     {
         let text = format!(
-            "Unsupported value: {policy:?}: supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\""
+            "Unsupported value: {}: supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\"",
+            go_quote(policy)
         );
         causes.push(Cause::new("FieldValueNotSupported", text, "propagationPolicy"));
     }
@@ -94,18 +101,14 @@ pub(super) fn options(context: Context<'_>) -> Result<DeleteOptions, Status> {
 fn from_query(query: &Query) -> Result<DeleteOptions, Status> {
     let grace = query.non_empty("gracePeriodSeconds").map(|raw| {
         raw.parse::<i64>()
-            .map_err(|_| Status::bad_request(format!("strconv.ParseInt: parsing {raw:?}: invalid syntax")))
+            .map_err(|_| Status::bad_request(format!("strconv.ParseInt: parsing {}: invalid syntax", go_quote(raw))))
     });
     Ok(DeleteOptions {
         grace_period_seconds: grace.transpose()?,
         preconditions: None,
         orphan_dependents: query.get("orphanDependents").map(|_| query.flag("orphanDependents")),
         propagation_policy: query.non_empty("propagationPolicy").map(str::to_owned),
-        dry_run: query
-            .all("dryRun")
-            .filter(|value| !value.is_empty())
-            .map(str::to_owned)
-            .collect(),
+        dry_run: query.all("dryRun").map(str::to_owned).collect(),
     })
 }
 
@@ -122,47 +125,50 @@ pub(super) fn delete_one(
     let server = context.server;
     let key = key_of(namespace, name);
     let dry_run = !options.dry_run.is_empty();
-    loop {
-        let mut next = Next::Remove;
-        let mut shown = None;
-        let outcome = server.storage.update(context.id, &key, |old| {
-            let old = old.ok_or_else(|| Status::not_found(context.subject(), name))?;
-            let current = old.object.object();
-            check_preconditions(context, name, options, old, &current)?;
-            let mut new = current.clone();
-            next = begin(server, context.resource, options, &mut new);
-            if next == Next::Remove {
-                return Ok(if dry_run { Change::Keep } else { Change::Delete });
-            }
-            if new == current {
-                shown = None;
-                return Ok(Change::Keep);
-            }
-            write::track_fields(context, Some(&current), &mut new);
-            let stored = Arc::new(Stored::of(context.resource, &new));
-            shown = Some(write::unstored(Arc::clone(&stored), old.rv));
-            Ok(if dry_run { Change::Keep } else { Change::Put(stored) })
-        })?;
-        let version = match outcome {
-            Outcome::Deleted { last, rv } => return Ok(Deleted::Gone(write::unstored(last.object, rv))),
-            Outcome::Written(version) => Some(version),
-            Outcome::Kept(old) => shown.or(old),
-        };
-        let version = version.ok_or_else(|| Status::not_found(context.subject(), name))?;
-        match next {
-            Next::Stay => return Ok(Deleted::Stays(version)),
-            Next::Remove => return Ok(Deleted::Gone(version)),
-            Next::MarkThenRemove if dry_run => return Ok(Deleted::Gone(version)),
-            // The mark is an event of its own; the removal follows as a second one.
-            Next::MarkThenRemove => return Ok(Deleted::Gone(remove_marked(server, context, &key, version))),
+    let mut next = Next::Remove;
+    let mut shown = None;
+    let outcome = server.storage.update(context.id, &key, |old| {
+        let old = old.ok_or_else(|| Status::not_found(context.subject(), name))?;
+        let current = old.object.object();
+        check_preconditions(context, name, options, old, &current)?;
+        let mut new = current.clone();
+        next = begin(server, context.resource, options, &mut new);
+        if next == Next::Remove {
+            return Ok(if dry_run { Change::Keep } else { Change::Delete });
         }
+        if new == current {
+            shown = None;
+            return Ok(Change::Keep);
+        }
+        write::track_fields(context, Some(&current), &mut new);
+        let stored = Arc::new(Stored::of(context.resource, &new));
+        shown = Some(write::unstored(Arc::clone(&stored), old.rv));
+        Ok(if dry_run { Change::Keep } else { Change::Put(stored) })
+    })?;
+    let version = match outcome {
+        Outcome::Deleted { last, rv } => return Ok(Deleted::Gone(write::unstored(last.object, rv))),
+        Outcome::Written(version) => Some(version),
+        Outcome::Kept(old) => shown.or(old),
+    };
+    let version = version.ok_or_else(|| Status::not_found(context.subject(), name))?;
+    match next {
+        Next::Stay => Ok(Deleted::Stays(version)),
+        Next::Remove => Ok(Deleted::Gone(version)),
+        Next::MarkThenRemove if dry_run => Ok(Deleted::Gone(version)),
+        // The mark is an event of its own; the removal follows as a second one.
+        Next::MarkThenRemove => Ok(Deleted::Gone(remove_marked(server, context, &key, version))),
     }
 }
 
+/// Removes what was marked, unless something has kept or replaced it meanwhile.
 fn remove_marked(server: &Shared, context: Context<'_>, key: &str, marked: Versioned<Stored>) -> Versioned<Stored> {
+    let uid = marked.object.object().meta.uid;
     let removed: Result<_, std::convert::Infallible> = server.storage.update(context.id, key, |old| {
-        let same = old.is_some_and(|old| old.rv == marked.rv);
-        Ok(if same { Change::Delete } else { Change::Keep })
+        let meta = old.map(|old| old.object.object().meta);
+        let still_marked = meta.is_some_and(|meta| {
+            meta.uid == uid && meta.finalizers.is_empty() && meta.deletion_grace_period_seconds == Some(0)
+        });
+        Ok(if still_marked { Change::Delete } else { Change::Keep })
     });
     match removed {
         Ok(Outcome::Deleted { last, rv }) => write::unstored(last.object, rv),
@@ -265,6 +271,8 @@ fn grace_of(options: &DeleteOptions, object: &Object) -> i64 {
         .grace_period_seconds
         .or(spec.termination_grace_period_seconds)
         .unwrap_or(30);
+    // A negative time stands for the shortest one.
+    let grace = if grace < 0 { 1 } else { grace };
     if spec.node_name.is_empty() || matches!(status.phase.as_str(), "Succeeded" | "Failed") {
         0
     } else {

@@ -1,12 +1,14 @@
 //! Reads many objects: which revision a list shows, and its pages.
 
 use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::alphabet::URL_SAFE;
+use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
 use serde::{Deserialize, Serialize};
 
 use super::Context;
 use super::options::{ListOptions, Match, Version};
 use crate::answer::Answer;
+use crate::json::Tape;
 use crate::negotiate::Shape;
 use crate::status::Status;
 use crate::storage::{ListQuery, Page, Range, ReadError, Revision};
@@ -156,6 +158,9 @@ pub(super) fn narrowed(context: Context<'_>, selection: &Selection) -> Range {
     }
 }
 
+/// Unpadded base64url which, like Go's, does not mind what the last bits say.
+const BASE64: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
+
 const TOKEN_VERSION: &str = "meta.k8s.io/v1";
 
 /// Where Go's decoder stops in a text that is not unpadded base64url.
@@ -178,9 +183,11 @@ struct Token {
 impl Token {
     fn decode(raw: &str) -> Result<Self, Status> {
         let bad = |why: &str| Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
-        let bytes = URL_SAFE_NO_PAD
+        let bytes = BASE64
             .decode(raw)
             .map_err(|_| bad(&format!("illegal base64 data at input byte {}", first_bad_byte(raw))))?;
+        // Parsed twice, so that what is no JSON is refused with the text of Go's parser.
+        Tape::parse(&bytes).map_err(|error| bad(&error.to_string()))?;
         let token: Self = serde_json::from_slice(&bytes).map_err(|error| bad(&error.to_string()))?;
         if token.v != TOKEN_VERSION {
             return Err(bad(&format!(
@@ -199,7 +206,7 @@ impl Token {
 
     fn encode(&self) -> String {
         // Texts and numbers always become JSON.
-        URL_SAFE_NO_PAD.encode(serde_json::to_vec(self).unwrap_or_default())
+        BASE64.encode(serde_json::to_vec(self).unwrap_or_default())
     }
 
     /// The key that the page comes after: a token names the first possible key after it.

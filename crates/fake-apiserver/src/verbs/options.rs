@@ -1,5 +1,6 @@
 //! The query options of list, watch and deletecollection, with the real rules and texts.
 
+use crate::codec::go_quote;
 use crate::kinds::Resource;
 use crate::request::Query;
 use crate::selector::{FieldSelector, LabelSelector};
@@ -52,10 +53,7 @@ impl ListOptions {
     pub(crate) fn parse(query: &Query, resource: &Resource, watch: bool) -> Result<Self, Status> {
         let limit = number(query, "limit")?.unwrap_or_default();
         let timeout = number(query, "timeoutSeconds")?.unwrap_or_default();
-        let send_initial_events = match query.get("sendInitialEvents") {
-            None => None,
-            Some(_) => Some(query.flag("sendInitialEvents")),
-        };
+        let send_initial_events = query.get("sendInitialEvents").map(|_| query.flag("sendInitialEvents"));
         let bad = |error: crate::selector::SelectorError| Status::bad_request(error.to_string());
         let labels = LabelSelector::parse(query.get("labelSelector").unwrap_or_default()).map_err(bad)?;
         let fields = FieldSelector::parse(query.get("fieldSelector").unwrap_or_default(), resource).map_err(bad)?;
@@ -121,11 +119,6 @@ pub(crate) fn parse_uint(raw: &str) -> Result<u64, String> {
     let why = if digits { "value out of range" } else { "invalid syntax" };
     let parsed = if digits { raw.parse().ok() } else { None };
     parsed.ok_or_else(|| format!("strconv.ParseUint: parsing {}: {why}", go_quote(raw)))
-}
-
-/// A text in double quotes, as Go's `%q` writes it for ordinary text.
-pub(crate) fn go_quote(text: &str) -> String {
-    format!("{text:?}")
 }
 
 fn number(query: &Query, key: &str) -> Result<Option<i64>, Status> {

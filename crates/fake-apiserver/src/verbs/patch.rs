@@ -1,14 +1,13 @@
 //! Changes an object in part: the patch is applied anew on each try of the transaction.
 
 use super::Context;
-use super::options::go_quote;
 use super::update::{Part, Unconditional, check_identity, transact};
 use super::write;
 use crate::answer::Answer;
-use crate::codec::{ContentType, decode};
+use crate::codec::{DecodeError, FieldValidation, decode_patched, go_quote};
 use crate::negotiate::{Representation, Shape};
-use crate::patch::{PatchError, PatchType, apply};
-use crate::status::{Cause, Details, Status, Subject};
+use crate::patch::{PatchError, PatchType, apply, field_findings};
+use crate::status::{Cause, Status, Subject};
 
 /// `PATCH`.
 ///
@@ -21,18 +20,49 @@ pub(super) fn patch(context: Context<'_>, part: Part) -> Result<Answer, Status> 
     let options = write::options(context, "PatchOptions")?;
     let full = context.view_as(Representation::Full);
     let mut warnings = Vec::new();
+    let findings = match options.validation {
+        FieldValidation::Ignore => Vec::new(),
+        FieldValidation::Strict | FieldValidation::Warn => field_findings(patch_type, &context.request.body),
+    };
     let version = transact(context, part, options, Unconditional::Always, |old, _| {
         let mut current = Vec::with_capacity(old.object.canonical.len() + 96);
         full.write_object(&old.object, old.rv, &mut current);
         let patched = apply(patch_type, &current, &context.request.body).map_err(|error| patch_status(&error))?;
-        let decoded = decode(context.resource, ContentType::Json, &patched, options.validation)
-            .map_err(|error| not_an_object(&patched, &error.to_string()))?;
-        warnings = decoded.warnings;
+        let decoded = decode_patched(context.resource, &patched, options.validation);
+        if options.validation == FieldValidation::Strict {
+            check_strict(&patched, &findings, decoded.as_ref().err())?;
+        }
+        let decoded = decoded.map_err(|error| not_an_object(&patched, error.cause()))?;
+        let wrong_type = write::wrong_type(context.resource, &decoded);
         let mut object = decoded.object;
         check_identity(context, &mut object)?;
-        Ok(object)
+        warnings.clone_from(&findings);
+        warnings.extend(decoded.warnings);
+        Ok((object, wrong_type))
     })?;
     Ok(write::shown(&view, 200, &version, &warnings))
+}
+
+/// 422 for a patch with unknown or duplicate fields, in it or in its result.
+fn check_strict(patched: &[u8], findings: &[String], error: Option<&DecodeError>) -> Result<(), Status> {
+    let of_result = match error {
+        Some(DecodeError::Strict { errors, .. }) => errors.as_slice(),
+        None => &[],
+        Some(_) => return Ok(()), // a worse error, which the caller reports
+    };
+    let mut all: Vec<&str> = Vec::with_capacity(findings.len() + of_result.len());
+    for text in findings.iter().chain(of_result) {
+        if !all.contains(&text.as_str()) {
+            all.push(text);
+        }
+    }
+    if all.is_empty() {
+        return Ok(());
+    }
+    Err(not_an_object(
+        patched,
+        &format!("strict decoding error: {}", all.join(", ")),
+    ))
 }
 
 /// 422 for a patch whose result is no object of the kind.
@@ -56,13 +86,13 @@ fn patch_status(error: &PatchError) -> Status {
         PatchError::BadRequest(_) => Status::bad_request(text),
         PatchError::Unprocessable(_) => {
             let mut status = Status::new(422, "Invalid", text);
-            status.details = Some(Details::default());
+            status.details = Some(Box::default());
             status
         }
         PatchError::TooLarge(_) => Status::new(413, "RequestEntityTooLarge", text),
         PatchError::UnsupportedMediaType(_) => {
             // The text of the router comes with empty details, the one of the handler with none.
-            let details = text.starts_with("415").then(Details::default);
+            let details = text.starts_with("415").then(Box::default);
             let mut status = Status::new(415, "UnsupportedMediaType", text);
             status.details = details;
             status

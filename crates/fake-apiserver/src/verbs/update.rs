@@ -44,29 +44,39 @@ pub(super) fn update(context: Context<'_>, part: Part) -> Result<Answer, Status>
     let view = context.view(Shape::Object)?;
     let options = write::options(context, "UpdateOptions")?;
     let decoded = write::body(context, options)?;
+    let wrong_type = write::wrong_type(context.resource, &decoded);
     let mut object = decoded.object;
     check_identity(context, &mut object)?;
     let result = transact(context, part, options, Unconditional::ByPolicy, |_, current| {
         let (given, actual) = (&object.meta.uid, &current.meta.uid);
         if !given.is_empty() && given != actual {
-            let why = format!(
-                "StorageError: invalid object, Code: 4, Key: {}/{}, ResourceVersion: 0, AdditionalErrorMsg: \
-                 Precondition failed: UID in precondition: {given}, UID in object meta: {actual}",
-                context.resource.storage.0,
-                context.key(),
-            );
-            return Err(Status::conflict(context.subject(), context.name(), &why));
+            return Err(other_uid(context, given, actual));
         }
-        Ok(object.clone())
+        Ok((object.clone(), wrong_type.clone()))
     });
     let creates = context.resource.policy.put_creates && part == Part::Main;
     match result {
         Err(status) if status.reason == "NotFound" && creates => {
-            let version = create_in(context, object, options)?;
+            if !object.meta.uid.is_empty() {
+                return Err(other_uid(context, &object.meta.uid, ""));
+            }
+            object.meta.resource_version.clear();
+            let version = create_in(context, object, options, wrong_type)?;
             Ok(write::shown(&view, 201, &version, &decoded.warnings))
         }
         result => Ok(write::shown(&view, 200, &result?, &decoded.warnings)),
     }
+}
+
+/// 409 for an update that is meant for an object of another uid.
+fn other_uid(context: Context<'_>, given: &str, actual: &str) -> Status {
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: {}/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition \
+         failed: UID in precondition: {given}, UID in object meta: {actual}",
+        context.resource.storage.0,
+        context.key(),
+    );
+    Status::conflict(context.subject(), context.name(), &why)
 }
 
 /// Checks that the body is about the object that the path names.
@@ -85,21 +95,25 @@ pub(super) fn check_identity(context: Context<'_>, object: &mut Object) -> Resul
     write::settle_namespace(context.resource, context.namespace(), object)
 }
 
-/// Changes an existing object: `make` gives the wanted object from the current one; system fields, generation,
+/// Changes an existing object: `make` gives the wanted object from the current one, and the error that it has if
+/// nothing graver is wrong; system fields, generation,
 /// validation, ownership and removal follow. Runs `make` again if the object changed meanwhile.
 pub(super) fn transact(
     context: Context<'_>,
     part: Part,
     options: WriteOptions,
     unconditional: Unconditional,
-    mut make: impl FnMut(&Versioned<Stored>, &Object) -> Result<Object, Status>,
+    mut make: impl FnMut(&Versioned<Stored>, &Object) -> Result<(Object, Option<Status>), Status>,
 ) -> Result<Versioned<Stored>, Status> {
     let mut shown = None;
     let outcome = context.server.storage.update(context.id, &context.key(), |old| {
         let old = old.ok_or_else(|| Status::not_found(context.subject(), context.name()))?;
         let current = old.object.object();
-        let wanted = make(old, &current)?;
+        let (wanted, wrong_type) = make(old, &current)?;
         check_version(context, unconditional, old, &wanted)?;
+        if let Some(status) = wrong_type {
+            return Err(status);
+        }
         let new = settle(context, part, &current, wanted)?;
         let removes = removed_by_update(context.resource, &current, &new);
         let stored = Arc::new(Stored::of(context.resource, &new));
@@ -192,13 +206,12 @@ fn settle(context: Context<'_>, part: Part, old: &Object, wanted: Object) -> Res
     new.meta.resource_version.clear();
     new.meta.namespace.clone_from(&old.meta.namespace);
     keep_system_fields(&mut new.meta, &old.meta);
+    hooks::before_write(resource, &mut new);
     write::advance_generation(resource, old, &mut new);
     write::track_fields(context, Some(old), &mut new);
-    write::check(
-        resource,
-        context.name(),
-        &validate_update(resource, &new.meta, &old.meta),
-    )?;
+    let mut errors = validate_update(resource, &new.meta, &old.meta);
+    errors.extend(hooks::validate(resource, &new));
+    write::check(resource, context.name(), &errors)?;
     Ok(new)
 }
 

@@ -69,19 +69,21 @@ pub(super) fn watch(context: Context<'_>) -> Result<Answer, Status> {
         pending: VecDeque::new(),
         first_line: true,
         next_bookmark: now + context.server.options.bookmark_interval,
-        last_bookmark: deadline.checked_sub(LAST_BOOKMARK).filter(|last| *last > now),
+        last_bookmark: None,
         deadline,
         finished: false,
         _open: OpenWatchGuard::new(context.server, context.resource.qualified_plural()),
     };
-    let streams = options.send_initial_events == Some(true);
     match (options.version, options.send_initial_events) {
         (Version::At(rv), Some(true)) if rv > core.server.storage.current() => core.start = Start::Reach(rv),
         (Version::Unset | Version::Any, Some(false)) => {
             core.follow(core.server.storage.current());
         }
-        (Version::Unset | Version::Any, None) | (_, Some(true)) => core.snapshot(streams),
-        (Version::At(rv), _) => core.follow(rv),
+        (Version::Unset | Version::Any, None) | (_, Some(true)) => core.snapshot(),
+        (Version::At(rv), _) => {
+            core.last_bookmark = deadline.checked_sub(LAST_BOOKMARK).filter(|last| *last > now);
+            core.follow(rv);
+        }
     }
     let mut answer = Answer::json(
         200,
@@ -106,6 +108,10 @@ enum Start {
 }
 
 /// Everything about a watch but the future that it may wait in.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts about one watch, named at each use"
+)]
 struct Core {
     server: Arc<Shared>,
     id: ResourceId,
@@ -125,6 +131,7 @@ struct Core {
     pending: VecDeque<Part>,
     first_line: bool,
     next_bookmark: Instant,
+    /// When the last bookmark is due; only a watch from a revision sends one.
     last_bookmark: Option<Instant>,
     deadline: Instant,
     finished: bool,
@@ -150,8 +157,8 @@ impl Core {
         }
     }
 
-    /// Starts with the current state.
-    fn snapshot(&mut self, ends_initial_events: bool) {
+    /// Starts with the current state. Where bookmarks are allowed, one marks its end.
+    fn snapshot(&mut self) {
         let selection = &self.selection;
         let filter = |key: &str, stored: &Stored| selection.matches(key, stored);
         let query = ListQuery {
@@ -163,7 +170,7 @@ impl Core {
         };
         let (page, cursor) = self.server.storage.snapshot(self.id, &query);
         self.initial = page.items.into_iter();
-        self.ends_initial_events = ends_initial_events;
+        self.ends_initial_events = true;
         self.cursor = Some(cursor);
     }
 
@@ -302,7 +309,7 @@ impl Core {
         if let Start::Reach(rv) = self.start {
             self.start = Start::Now;
             match self.server.wait_for_revision(rv).await {
-                Ok(()) => self.snapshot(true),
+                Ok(()) => self.snapshot(),
                 Err(status) => self.fail(&status),
             }
             return self;

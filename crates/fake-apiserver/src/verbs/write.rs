@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use super::Context;
 use crate::answer::Answer;
-use crate::codec::{ContentType, DecodeError, Decoded, FieldValidation, decode};
+use crate::codec::{ContentType, DecodeError, Decoded, FieldValidation, decode, go_quote};
 use crate::kinds::{GenerationMode, Resource};
-use crate::managed_fields::{Operation, WriteContext, manager_name, track};
+use crate::managed_fields::{WriteContext, manager_name, track};
 use crate::object::Object;
 use crate::status::{Cause, Status, Subject};
 use crate::storage::Versioned;
 use crate::stored::Stored;
-use crate::validation::FieldError;
+use crate::validation::{FieldError, validate_type};
 use crate::view::View;
 
 /// The media types that a body may have, as the 415 text lists them.
@@ -32,14 +32,25 @@ pub(super) struct WriteOptions {
 /// 422 for values that do not exist.
 pub(super) fn options(context: Context<'_>, kind: &'static str) -> Result<WriteOptions, Status> {
     let query = &context.request.query;
-    let mut causes = dry_run_causes(query.all("dryRun"));
+    let mut causes = Vec::new();
+    if kind == "PatchOptions" && query.get("force").is_some() {
+        causes.push(Cause::new(
+            "FieldValueForbidden",
+            "Forbidden: may not be specified for non-apply patch",
+            "force",
+        ));
+    }
+    causes.extend(manager_cause(query.get("fieldManager").unwrap_or_default()));
+    causes.extend(dry_run_causes(query.all("dryRun")));
     let validation = match query.get("fieldValidation").unwrap_or_default() {
         "Strict" => FieldValidation::Strict,
         "" | "Warn" => FieldValidation::Warn,
         "Ignore" => FieldValidation::Ignore,
         other => {
-            let text =
-                format!("Unsupported value: {other:?}: supported values: \"\", \"Ignore\", \"Strict\", \"Warn\"");
+            let text = format!(
+                "Unsupported value: {}: supported values: \"\", \"Ignore\", \"Strict\", \"Warn\"",
+                go_quote(other)
+            );
             causes.push(Cause::new("FieldValueNotSupported", text, "fieldValidation"));
             FieldValidation::Warn
         }
@@ -53,6 +64,24 @@ pub(super) fn options(context: Context<'_>, kind: &'static str) -> Result<WriteO
     Err(Status::invalid(options_subject(kind), "", causes))
 }
 
+/// What is wrong with the name of a field manager.
+fn manager_cause(manager: &str) -> Option<Cause> {
+    if manager.len() > 128 {
+        return Some(Cause::new(
+            "FieldValueTooLong",
+            "Too long: may not be more than 128 bytes",
+            "fieldManager",
+        ));
+    }
+    let (at, bad) = manager.char_indices().find(|(_, c)| c.is_control())?;
+    let text = format!(
+        "Invalid value: {}: invalid character U+{:04X} (at position {at})",
+        go_quote(manager),
+        u32::from(bad)
+    );
+    Some(Cause::new("FieldValueInvalid", text, "fieldManager"))
+}
+
 /// What statuses about the options of a verb speak of.
 pub(super) fn options_subject(kind: &'static str) -> Subject<'static> {
     Subject {
@@ -64,7 +93,7 @@ pub(super) fn options_subject(kind: &'static str) -> Subject<'static> {
 
 /// What is wrong with the values of `dryRun`.
 pub(super) fn dry_run_causes<'a>(values: impl Iterator<Item = &'a str>) -> Vec<Cause> {
-    let wrong: Vec<&str> = values.filter(|value| !value.is_empty() && *value != "All").collect();
+    let wrong: Vec<&str> = values.filter(|value| *value != "All").collect();
     if wrong.is_empty() {
         return Vec::new();
     }
@@ -108,6 +137,16 @@ pub(super) fn body(context: Context<'_>, options: WriteOptions) -> Result<Decode
     .map_err(|error| decode_status(&error))
 }
 
+/// 422 for a custom resource of another kind than the path says; built-in kinds are refused when they are decoded.
+pub(super) fn wrong_type(resource: &Resource, decoded: &Decoded) -> Option<Status> {
+    let errors = validate_type(resource, &decoded.api_version, &decoded.kind);
+    let subject = Subject {
+        kind: &decoded.kind,
+        ..super::subject(resource)
+    };
+    (!errors.is_empty()).then(|| Status::invalid(subject, &decoded.object.meta.name, causes(&errors)))
+}
+
 /// The status for a body that is no object.
 pub(super) fn decode_status(error: &DecodeError) -> Status {
     Status::bad_request(error.to_string())
@@ -146,6 +185,11 @@ pub(super) fn check(resource: &Resource, name: &str, errors: &[FieldError]) -> R
     if errors.is_empty() {
         return Ok(());
     }
+    Err(Status::invalid(super::subject(resource), name, causes(errors)))
+}
+
+/// The findings as causes, equal ones once.
+fn causes(errors: &[FieldError]) -> Vec<Cause> {
     let mut causes: Vec<Cause> = Vec::with_capacity(errors.len());
     for error in errors {
         let cause = Cause::new(error.kind.reason(), &error.message, &error.field);
@@ -153,7 +197,7 @@ pub(super) fn check(resource: &Resource, name: &str, errors: &[FieldError]) -> R
             causes.push(cause);
         }
     }
-    Err(Status::invalid(super::subject(resource), name, causes))
+    causes
 }
 
 /// Records who wrote the object.
@@ -163,7 +207,6 @@ pub(super) fn track_fields(context: Context<'_>, old: Option<&Object>, new: &mut
     let agent = Some(request.user_agent());
     let write = WriteContext {
         manager: manager_name(request.query.non_empty("fieldManager"), agent),
-        operation: Operation::Update,
         subresource: context.path.subresource.as_deref().unwrap_or_default(),
         api_version: &api_version,
         now: context.server.clock.now(),
