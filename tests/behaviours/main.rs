@@ -7,5 +7,6 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod harness;
+mod informer;
 mod kubectl;
 mod server;
