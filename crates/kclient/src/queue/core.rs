@@ -92,8 +92,23 @@ pub(super) struct Finish {
 pub(super) struct Wakes {
     /// How many waiting consumers have something to do.
     pub(super) consumers: usize,
-    /// Whether the drain is over.
+    /// Whether those who wait for the drain have to look: it is over, or was called off.
     pub(super) drained: bool,
+    /// Whether all consumers have to look, because the queue was shut down.
+    pub(super) everybody: bool,
+}
+
+/// What happened under the present lock that somebody asleep has to be told.
+#[derive(Default)]
+struct News {
+    /// Items that became ready and that no consumer was told of.
+    fresh: usize,
+    /// Whether the earliest deadline is now earlier than the timekeeper knows, or there is no timekeeper.
+    rearm: bool,
+    /// Whether the drain ended.
+    drained: bool,
+    /// Whether the queue was shut down.
+    shut_down: bool,
 }
 
 /// All that a work queue knows.
@@ -118,7 +133,7 @@ pub(super) struct Core<T> {
     pub(super) counters: Counters,
     timings: bool,
 
-    /// Consumers that sleep until they are woken.
+    /// Consumers that sleep and that nobody has decided to wake yet.
     waiting: usize,
     /// The consumer that sleeps no longer than the earliest deadline that it knew: its id and that deadline. The others
     /// sleep without a timer. Invariant, between two operations: if somebody sleeps and something is delayed, the
@@ -126,11 +141,7 @@ pub(super) struct Core<T> {
     /// the timekeeper or, by leaving, wakes the next one.
     timekeeper: Option<(u64, Instant)>,
     consumers_seen: u64,
-    /// Items that became ready under the present lock and that no consumer was told of.
-    fresh: usize,
-    /// Whether the earliest deadline is now earlier than the timekeeper knows, or there is no timekeeper.
-    rearm: bool,
-    drained: bool,
+    news: News,
 }
 
 impl<T: Clone + Eq> Core<T> {
@@ -150,9 +161,7 @@ impl<T: Clone + Eq> Core<T> {
             waiting: 0,
             timekeeper: None,
             consumers_seen: 0,
-            fresh: 0,
-            rearm: false,
-            drained: false,
+            news: News::default(),
         }
     }
 
@@ -211,7 +220,7 @@ impl<T: Clone + Eq> Core<T> {
                 Take::Empty
             };
         };
-        self.fresh = self.fresh.saturating_sub(1);
+        self.news.fresh = self.news.fresh.saturating_sub(1);
         self.processing += 1;
         let slot = &mut self.slots[number as usize];
         slot.state = State::Processing;
@@ -277,7 +286,7 @@ impl<T: Clone + Eq> Core<T> {
         } else {
             self.release(number)
         };
-        self.drained |= self.is_shutting_down() && self.processing == 0 && self.ready.len() == 0;
+        self.news.drained |= self.is_shutting_down() && self.processing == 0 && self.ready.len() == 0;
         forgotten
     }
 
@@ -310,6 +319,7 @@ impl<T: Clone + Eq> Core<T> {
     /// Refuses new keys from now on and forgets the delayed ones, which are returned to be dropped outside of the lock.
     pub(super) fn shut_down(&mut self, draining: bool) -> Vec<T> {
         self.phase = if draining { Phase::Draining } else { Phase::ShutDown };
+        self.news.shut_down = true;
         let mut dropped = Vec::new();
         for number in self.delays.clear() {
             if self.slots[number as usize].state == State::Delayed {
@@ -334,8 +344,8 @@ impl<T: Clone + Eq> Core<T> {
             }
         }
         self.dirty = 0;
-        self.fresh = 0;
-        self.drained |= self.is_shutting_down() && self.processing == 0;
+        self.news.fresh = 0;
+        self.news.drained |= self.is_shutting_down() && self.processing == 0;
         dropped
     }
 
@@ -397,7 +407,7 @@ impl<T: Clone + Eq> Core<T> {
                 slot.priority = if was_delayed { merged } else { priority };
                 self.delays.set(number, deadline);
                 // Whoever sleeps until a later time, or without a time, has to look again.
-                self.rearm |= self.timekeeper.is_none_or(|(_, armed)| deadline < armed);
+                self.news.rearm |= self.timekeeper.is_none_or(|(_, armed)| deadline < armed);
             }
         }
     }
@@ -418,7 +428,7 @@ impl<T: Clone + Eq> Core<T> {
             self.counters.adds += 1;
         }
         self.ready.push(number, priority);
-        self.fresh += 1;
+        self.news.fresh += 1;
     }
 
     fn find(&self, hash: u64, key: &T) -> Option<u32> {
@@ -478,9 +488,10 @@ impl<T: Clone + Eq> Core<T> {
         self.consumers_seen
     }
 
-    /// A consumer is about to sleep: returns until when at most. `first` says that it did not sleep before.
-    pub(super) fn sleep(&mut self, id: u64, first: bool) -> Option<Instant> {
-        self.waiting += usize::from(first);
+    /// A consumer is about to sleep: returns until when at most. `counted` says that it is among those waiting already,
+    /// because it did not sleep through to a wake-up.
+    pub(super) fn sleep(&mut self, id: u64, counted: bool) -> Option<Instant> {
+        self.waiting += usize::from(!counted);
         let next = self.delays.next();
         let keeps_time = |(keeper, armed): (u64, Instant)| keeper == id || next.is_some_and(|next| next < armed);
         if self.timekeeper.is_none_or(keeps_time) {
@@ -492,11 +503,14 @@ impl<T: Clone + Eq> Core<T> {
 
     /// A consumer that slept leaves, with or without an item. If it kept the time, or was woken to do so and found
     /// something better to do, another has to.
-    pub(super) fn leave(&mut self, id: u64) {
-        self.waiting -= 1;
+    ///
+    /// `counted` is as for `sleep`. A consumer that is dropped asleep says that it is: either that is true, or a wake-up was
+    /// on its way and now reaches another consumer, which is no longer one that nobody has decided to wake.
+    pub(super) fn leave(&mut self, id: u64, counted: bool) {
+        self.waiting = self.waiting.saturating_sub(usize::from(counted));
         self.timekeeper = self.timekeeper.filter(|(keeper, _)| *keeper != id);
         let timekeeper = self.timekeeper;
-        self.rearm |= self
+        self.news.rearm |= self
             .delays
             .next()
             .is_some_and(|next| timekeeper.is_none_or(|(_, armed)| next < armed));
@@ -504,12 +518,26 @@ impl<T: Clone + Eq> Core<T> {
 
     /// Whom to wake for what happened since the last call.
     pub(super) fn wakes(&mut self) -> Wakes {
-        let wanted = self.fresh.max(usize::from(self.rearm));
-        self.fresh = 0;
-        self.rearm = false;
+        let News {
+            fresh,
+            rearm,
+            drained,
+            shut_down,
+        } = std::mem::take(&mut self.news);
+        if shut_down {
+            self.waiting = 0;
+            return Wakes {
+                consumers: 0,
+                drained: true,
+                everybody: true,
+            };
+        }
+        let consumers = fresh.max(usize::from(rearm)).min(self.waiting);
+        self.waiting -= consumers;
         Wakes {
-            consumers: wanted.min(self.waiting),
-            drained: std::mem::take(&mut self.drained),
+            consumers,
+            drained,
+            everybody: false,
         }
     }
 

@@ -3,11 +3,12 @@
 //! Owns: [`RateLimiter`] and the limiters that client-go has, with its figures. Limiters only answer with a delay; the
 //! queue does the waiting. None of them overflows: a delay too long to count is the longest one.
 
-use std::hash::Hash;
+use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use hashbrown::HashMap;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 use tokio::time::Instant;
 
 /// Decides how long a key waits before it is tried again.
@@ -55,38 +56,62 @@ impl<T, L: RateLimiter<T> + ?Sized> RateLimiter<T> for Arc<L> {
 
 /// Failures per key.
 #[derive(Debug)]
-struct Failures<T>(Mutex<HashMap<T, u32, foldhash::fast::RandomState>>);
+struct Failures<T> {
+    hasher: foldhash::fast::RandomState,
+    counts: Mutex<HashTable<(T, u32)>>,
+}
 
 impl<T: Clone + Eq + Hash> Failures<T> {
     fn new() -> Self {
-        Self(Mutex::new(HashMap::default()))
+        Self {
+            hasher: foldhash::fast::RandomState::default(),
+            counts: Mutex::new(HashTable::new()),
+        }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<T, u32, foldhash::fast::RandomState>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashTable<(T, u32)>> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts one more failure; returns how many there were before.
     fn increment(&self, key: &T) -> u32 {
-        let mut failures = self.lock();
-        if let Some(count) = failures.get_mut(key) {
-            let before = *count;
-            *count = count.saturating_add(1);
-            before
-        } else {
-            failures.insert(key.clone(), 1);
-            0
+        let hash = self.hasher.hash_one(key);
+        let mut counts = self.lock();
+        match counts.entry(
+            hash,
+            |(known, _)| known == key,
+            |(known, _)| self.hasher.hash_one(known),
+        ) {
+            Entry::Occupied(mut entry) => {
+                let count = &mut entry.get_mut().1;
+                let before = *count;
+                *count = count.saturating_add(1);
+                before
+            }
+            Entry::Vacant(entry) => {
+                entry.insert((key.clone(), 1));
+                0
+            }
         }
     }
 
     fn forget(&self, key: &T) {
-        let forgotten = self.lock().remove_entry(key);
-        // Dropped after the lock: a key's `Drop` is not ours.
+        let hash = self.hasher.hash_one(key);
+        let mut counts = self.lock();
+        let forgotten = counts
+            .find_entry(hash, |(known, _)| known == key)
+            .map(|entry| entry.remove().0)
+            .ok();
+        // A key's `Drop` is not ours: not under the lock.
+        drop(counts);
         drop(forgotten);
     }
 
     fn get(&self, key: &T) -> u32 {
-        self.lock().get(key).copied().unwrap_or(0)
+        let hash = self.hasher.hash_one(key);
+        self.lock()
+            .find(hash, |(known, _)| known == key)
+            .map_or(0, |(_, count)| *count)
     }
 }
 

@@ -240,16 +240,24 @@ impl<T: Clone + Eq + Hash + Send + Sync + 'static> WorkQueue<T> {
         loop {
             // Registered before the queue is looked at again, so that no add can fall in between.
             let mut woken = pin!(self.shared.consumers.notified());
-            woken.as_mut().enable();
+            if woken.as_mut().enable() {
+                // A wake-up that had found nobody asleep. The look below answers it.
+                continue;
+            }
             let deadline = match consumer.take_or_sleep() {
                 Ok(Take::Item(handout)) => return Some(self.item(handout)),
                 Ok(_) => return None,
                 Err(deadline) => deadline,
             };
             match deadline {
-                None => woken.await,
+                None => {
+                    woken.await;
+                    consumer.counted = false;
+                }
                 Some(deadline) => tokio::select! {
-                    () = woken => {}
+                    // In this order: a consumer that was woken in the same instant has to know it.
+                    biased;
+                    () = woken => consumer.counted = false,
                     () = sleep_until(deadline) => {}
                 },
             }
@@ -332,8 +340,6 @@ impl<T: Clone + Eq + Hash + Send + Sync + 'static> WorkQueue<T> {
     fn begin_shut_down(&self, draining: bool) {
         let dropped = self.shared.with(|core| core.shut_down(draining));
         drop(dropped);
-        self.shared.consumers.notify_waiters();
-        self.shared.drained.notify_waiters();
     }
 
     /// Whether the queue refuses new keys.
@@ -348,8 +354,6 @@ impl<T: Clone + Eq + Hash + Send + Sync + 'static> WorkQueue<T> {
             dropped.extend(core.discard_queued());
             dropped
         });
-        self.shared.consumers.notify_waiters();
-        self.shared.drained.notify_waiters();
         dropped.len()
     }
 
@@ -416,6 +420,9 @@ impl<T: Clone + Eq> Shared<T> {
         for _ in 0..wakes.consumers {
             self.consumers.notify_one();
         }
+        if wakes.everybody {
+            self.consumers.notify_waiters();
+        }
         if wakes.drained {
             self.drained.notify_waiters();
         }
@@ -426,13 +433,19 @@ impl<T: Clone + Eq> Shared<T> {
 /// A consumer inside of `get` that found nothing ready.
 struct Consumer<'a, T: Clone + Eq> {
     shared: &'a Shared<T>,
-    /// Invariant: `Some` iff the core counts this consumer as waiting.
+    /// Invariant: `Some` once it has slept, until it left.
     id: Option<u64>,
+    /// Whether the core counts it among those waiting: it slept and was not woken since.
+    counted: bool,
 }
 
 impl<'a, T: Clone + Eq> Consumer<'a, T> {
     fn new(shared: &'a Shared<T>) -> Self {
-        Self { shared, id: None }
+        Self {
+            shared,
+            id: None,
+            counted: false,
+        }
     }
 
     /// Takes the next key, or says until when at most to sleep.
@@ -442,13 +455,12 @@ impl<'a, T: Clone + Eq> Consumer<'a, T> {
             let now = now.or_else(|| core.has_delays().then(Instant::now));
             match core.take(now) {
                 Take::Empty => {
-                    let first = self.id.is_none();
                     let id = *self.id.get_or_insert_with(|| core.consumer_id());
-                    Err(core.sleep(id, first))
+                    Err(core.sleep(id, std::mem::replace(&mut self.counted, true)))
                 }
                 found => {
                     if let Some(id) = self.id.take() {
-                        core.leave(id);
+                        core.leave(id, self.counted);
                     }
                     Ok(found)
                 }
@@ -460,7 +472,7 @@ impl<'a, T: Clone + Eq> Consumer<'a, T> {
 impl<T: Clone + Eq> Drop for Consumer<'_, T> {
     fn drop(&mut self) {
         if let Some(id) = self.id.take() {
-            self.shared.with(|core| core.leave(id));
+            self.shared.with(|core| core.leave(id, self.counted));
         }
     }
 }
