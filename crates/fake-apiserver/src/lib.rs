@@ -1,2 +1,54 @@
-//! placeholder
+//! An in-memory Kubernetes API server.
+//!
+//! For tests, examples and development: a service for `kube::Client` with no socket and no cluster, or (feature `http`)
+//! an HTTP server on loopback for kubectl. Start at [`FakeApiServer`]; faults are [`Rule`] and [`Fault`].
+//!
+//! # Design
+//!
+//! The upper half: [`storage`] is one event log with one resourceVersion and knows no HTTP; [`verbs`] turn a request
+//! and the storage into an answer; [`service`] is the transport with the faults around them; [`server`] the public
+//! handle. Response bodies are streams, and no lock is held across an await.
+//!
+//! The lower half of the crate knows objects and texts, and nothing of storage or HTTP:
+//! [`kinds`] (which resources exist and how they behave), [`object`] (what is stored), [`codec`] (bytes in, canonical
+//! bytes out), [`selector`], [`validation`], [`patch`] and [`managed_fields`]. Start reading at [`kinds`].
 #![forbid(unsafe_code)]
+
+mod answer;
+mod body;
+mod clock;
+mod codec;
+mod crd;
+mod discovery;
+mod faults;
+mod hooks;
+#[cfg(feature = "http")]
+mod http_server;
+mod json;
+mod kinds;
+mod managed_fields;
+mod namespaces;
+mod negotiate;
+mod object;
+mod openapi;
+mod patch;
+mod request;
+mod request_log;
+mod route;
+mod selector;
+mod server;
+mod service;
+mod status;
+mod storage;
+mod stored;
+mod table;
+mod validation;
+mod verbs;
+mod view;
+
+pub use body::{Body, BodyError};
+pub use faults::{Cut, Fault, Rule, RuleHandle, StatusFault};
+pub use request::Verb;
+pub use request_log::RequestRecord;
+pub use server::{BuildError, Builder, FakeApiServer};
+pub use service::{FakeService, ServiceError};

@@ -1,0 +1,86 @@
+//! What a verb answers, before the transport makes an HTTP response of it.
+
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WARNING};
+
+use crate::body::Body;
+use crate::status::Status;
+
+/// An answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) code: u16,
+    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
+    pub(crate) body: Body,
+}
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+
+impl Answer {
+    /// A JSON answer.
+    pub(crate) fn json(code: u16, body: impl Into<Body>) -> Self {
+        let no_cache = (CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+        Self {
+            code,
+            headers: vec![no_cache, (CONTENT_TYPE, JSON)],
+            body: body.into(),
+        }
+    }
+
+    /// A plain text answer.
+    pub(crate) fn text(code: u16, text: &'static str) -> Self {
+        let body = bytes::Bytes::from_static(text.as_bytes());
+        Self {
+            code,
+            headers: vec![(CONTENT_TYPE, TEXT)],
+            body: body.into(),
+        }
+    }
+
+    /// The answer for a path that nothing serves.
+    pub(crate) fn page_not_found() -> Self {
+        Self::text(404, "404 page not found\n")
+    }
+
+    /// Replaces the content type.
+    pub(crate) fn content_type(mut self, value: &'static str) -> Self {
+        self.headers.retain(|(name, _)| *name != CONTENT_TYPE);
+        self.headers.push((CONTENT_TYPE, HeaderValue::from_static(value)));
+        self
+    }
+
+    /// Adds `Warning` headers.
+    pub(crate) fn warnings(mut self, warnings: &[String]) -> Self {
+        for warning in warnings {
+            let text = warning.replace('\\', "\\\\").replace('"', "\\\"");
+            // A warning that HTTP cannot carry is left out, as the real server does.
+            if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{text}\"")) {
+                self.headers.push((WARNING, value));
+            }
+        }
+        self
+    }
+
+    /// The HTTP response.
+    pub(crate) fn into_response(self) -> http::Response<Body> {
+        let mut response = http::Response::new(self.body);
+        *response.status_mut() =
+            http::StatusCode::from_u16(self.code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
+        for (name, value) in self.headers {
+            response.headers_mut().append(name, value);
+        }
+        response
+    }
+}
+
+impl From<Status> for Answer {
+    fn from(status: Status) -> Self {
+        let mut body = status.to_json();
+        body.push(b'\n');
+        let mut answer = Self::json(status.code, body);
+        if let Some(seconds) = status.retry_after_seconds() {
+            answer.headers.push((RETRY_AFTER, HeaderValue::from(seconds)));
+        }
+        answer
+    }
+}

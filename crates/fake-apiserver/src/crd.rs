@@ -1,0 +1,484 @@
+//! Custom resource definitions: what makes a kind served, and what its removal takes away.
+//!
+//! [`reconcile`] runs after each write to a definition, inside the same request, so that a new kind is served as soon
+//! as its creation is answered. Schemas are stored and not looked at.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError};
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::clock::time_text;
+use crate::codec::{ContentType, FieldValidation, decode};
+use crate::kinds::{CustomResource, CustomVersion, Resource, Scope, TableColumn};
+use crate::object::Object;
+use crate::server::Shared;
+use crate::storage::{Change, ListQuery, Range, ResourceId, Versioned};
+use crate::stored::Stored;
+use crate::validation::{ErrorKind, FieldError};
+
+const GROUP: &str = "apiextensions.k8s.io";
+const PLURAL: &str = "customresourcedefinitions";
+/// Keeps a deleted definition until its objects are gone.
+const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// The parts of a definition's spec that the server acts on.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec {
+    group: String,
+    names: Names,
+    scope: String,
+    versions: Vec<Version>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Names {
+    plural: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    singular: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    short_names: Vec<String>,
+    kind: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    list_kind: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    categories: Vec<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Version {
+    name: String,
+    served: bool,
+    storage: bool,
+    schema: Option<Schema>,
+    subresources: Option<Subresources>,
+    additional_printer_columns: Vec<Column>,
+    selectable_fields: Vec<SelectableField>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Schema {
+    #[serde(rename = "openAPIV3Schema")]
+    open_api: Option<serde::de::IgnoredAny>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Subresources {
+    status: Option<serde::de::IgnoredAny>,
+    scale: Option<serde::de::IgnoredAny>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Column {
+    name: String,
+    r#type: String,
+    format: String,
+    priority: i32,
+    json_path: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SelectableField {
+    json_path: String,
+}
+
+/// The definitions that are served, by name.
+#[derive(Debug, Default)]
+pub(crate) struct Definitions {
+    /// The spec that each served definition had when it was installed.
+    installed: HashMap<String, Bytes>,
+}
+
+/// True for the resource of definitions.
+pub(crate) fn is_definition(resource: &Resource) -> bool {
+    resource.group == GROUP && resource.plural == PLURAL
+}
+
+fn spec(object: &Object) -> Option<Spec> {
+    serde_json::from_slice(object.field("spec")?).ok()
+}
+
+/// Fills in what the server knows about a new definition: the singular, the list kind and the first status.
+pub(crate) fn on_create(resource: &Resource, object: &mut Object) {
+    let Some(parsed) = spec(object) else { return };
+    let Some(mut value) = object
+        .field("spec")
+        .and_then(|bytes| serde_json::from_slice::<Value>(bytes).ok())
+    else {
+        return;
+    };
+    if let Some(names) = value.get_mut("names").and_then(Value::as_object_mut) {
+        if parsed.names.singular.is_empty() {
+            names.insert("singular".to_owned(), parsed.names.kind.to_lowercase().into());
+        }
+        if parsed.names.list_kind.is_empty() && !parsed.names.kind.is_empty() {
+            names.insert("listKind".to_owned(), format!("{}List", parsed.names.kind).into());
+        }
+    }
+    if let Some(spec) = value.as_object_mut()
+        && spec.get("conversion").is_none_or(Value::is_null)
+    {
+        spec.insert("conversion".to_owned(), json!({"strategy": "None"}));
+    }
+    let stored: Vec<&str> = parsed
+        .versions
+        .iter()
+        .filter(|version| version.storage)
+        .map(|version| version.name.as_str())
+        .collect();
+    let status = json!({"conditions": null, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored});
+    set_field(resource, object, "spec", &value);
+    set_field(resource, object, "status", &status);
+}
+
+/// Sets a field in Go's form.
+fn set_field(resource: &Resource, object: &mut Object, name: &'static str, value: &Value) {
+    let body = json!({ name: value }).to_string();
+    // What the server itself writes is an object of the kind; otherwise the field stays as it is.
+    if let Ok(decoded) = decode(resource, ContentType::Json, body.as_bytes(), FieldValidation::Ignore)
+        && let Some(value) = decoded.object.field(name)
+    {
+        object.set_field(name, value.clone());
+    }
+}
+
+/// Begins the deletion of a definition: it stays until its objects are gone.
+pub(crate) fn on_delete(object: &mut Object) {
+    if !object.meta.finalizers.iter().any(|finalizer| finalizer == CLEANUP) {
+        object.meta.finalizers.push(CLEANUP.to_owned());
+    }
+}
+
+/// What is wrong with a new definition.
+pub(crate) fn validate(object: &Object) -> Vec<FieldError> {
+    let spec = spec(object).unwrap_or_default();
+    let mut errors = Vec::new();
+    let mut required = |field: &str, text: &str| {
+        let message = if text.is_empty() {
+            "Required value".to_owned()
+        } else {
+            format!("Required value: {text}")
+        };
+        errors.push(FieldError {
+            kind: ErrorKind::Required,
+            field: field.to_owned(),
+            message,
+        });
+    };
+    if spec.group.is_empty() {
+        required("spec.group", "");
+    }
+    if spec.scope.is_empty() {
+        required("spec.scope", "");
+    }
+    if spec.names.plural.is_empty() {
+        required("spec.names.plural", "");
+    }
+    if spec.names.kind.is_empty() {
+        required("spec.names.kind", "");
+    }
+    for (index, version) in spec.versions.iter().enumerate() {
+        if version.schema.as_ref().is_none_or(|schema| schema.open_api.is_none()) {
+            required(
+                &format!("spec.versions[{index}].schema.openAPIV3Schema"),
+                "schemas are required",
+            );
+        }
+    }
+    if !matches!(spec.scope.as_str(), "" | "Cluster" | "Namespaced") {
+        let message = format!(
+            "Unsupported value: {:?}: supported values: \"Cluster\", \"Namespaced\"",
+            spec.scope
+        );
+        errors.push(FieldError {
+            kind: ErrorKind::NotSupported,
+            field: "spec.scope".to_owned(),
+            message,
+        });
+    }
+    if spec.versions.iter().filter(|version| version.storage).count() != 1 {
+        let names: Vec<&str> = spec.versions.iter().map(|version| version.name.as_str()).collect();
+        let message = format!("Invalid value: {names:?}: must have exactly one version marked as storage version");
+        errors.push(FieldError {
+            kind: ErrorKind::Invalid,
+            field: "spec.versions".to_owned(),
+            message,
+        });
+    }
+    let wanted = format!("{}.{}", spec.names.plural, spec.group);
+    if object.meta.name != wanted {
+        let message = format!(
+            "Invalid value: {:?}: must be spec.names.plural+\".\"+spec.group",
+            object.meta.name
+        );
+        errors.push(FieldError {
+            kind: ErrorKind::Invalid,
+            field: "metadata.name".to_owned(),
+            message,
+        });
+    }
+    errors
+}
+
+/// Brings the set of served kinds in line with the stored definitions.
+pub(crate) fn reconcile(server: &Arc<Shared>) {
+    let mut definitions = server.definitions.lock().unwrap_or_else(PoisonError::into_inner);
+    let kinds = server.registry.snapshot();
+    let Some(id) = kinds
+        .resource(GROUP, "v1", PLURAL)
+        .and_then(|resource| server.resource_id(resource))
+    else {
+        return;
+    };
+    let query = ListQuery {
+        range: Range::All,
+        after: None,
+        at: None,
+        limit: 0,
+        filter: &|_, _| true,
+    };
+    let (page, _) = server.storage.snapshot(id, &query);
+    let gone: Vec<String> = {
+        let there = |name: &String| page.items.iter().any(|(key, _)| key.as_ref() == name.as_str());
+        definitions
+            .installed
+            .keys()
+            .filter(|name| !there(name))
+            .cloned()
+            .collect()
+    };
+    for name in gone {
+        definitions.withdraw(server, &name);
+    }
+    for (name, version) in page.items {
+        let object = version.object.object();
+        if object.meta.deletion_timestamp.is_some() {
+            definitions.withdraw(server, &name);
+            finish_deletion(server, id, &name);
+        } else {
+            definitions.serve(server, id, &name, &object);
+        }
+    }
+}
+
+impl Definitions {
+    fn serve(&mut self, server: &Shared, id: ResourceId, name: &str, object: &Object) {
+        let Some(bytes) = object.field("spec") else { return };
+        if self.installed.get(name) == Some(bytes) {
+            return;
+        }
+        let Some(spec) = spec(object) else { return };
+        let changed = self.installed.insert(name.to_owned(), bytes.clone()).is_some();
+        accept(server, id, name, &spec);
+        let custom = custom_resource(&spec);
+        server.registry.install(&custom);
+        let kinds = server.registry.snapshot();
+        for version in &custom.versions {
+            let Some(resource) = kinds.resource(&custom.group, &version.name, &custom.plural) else {
+                continue;
+            };
+            server.add_storage(&resource.storage, false);
+            if changed && let Some(id) = server.resource_id(resource) {
+                server.storage.end_watches(id);
+            }
+        }
+    }
+
+    fn withdraw(&mut self, server: &Shared, name: &str) {
+        if self.installed.remove(name).is_none() {
+            return;
+        }
+        let Some((plural, group)) = name.split_once('.') else {
+            return;
+        };
+        let kinds = server.registry.snapshot();
+        let storages: Vec<_> = kinds
+            .group(group)
+            .into_iter()
+            .flat_map(|group| &group.versions)
+            .flat_map(|version| &version.resources)
+            .filter(|resource| resource.plural == plural)
+            .map(|resource| resource.storage.clone())
+            .collect();
+        server.registry.uninstall(group, plural);
+        for storage in storages {
+            if let Some(id) = server.remove_storage(&storage) {
+                server.storage.close_resource(id);
+            }
+        }
+    }
+}
+
+/// Says in the status that the names are accepted and the kind is served.
+fn accept(server: &Shared, id: ResourceId, name: &str, spec: &Spec) {
+    let now = time_text(server.clock.now());
+    let stored: Vec<&str> = spec
+        .versions
+        .iter()
+        .filter(|version| version.storage)
+        .map(|version| version.name.as_str())
+        .collect();
+    change(server, id, name, |resource, object| {
+        let old: Value = object
+            .field("status")
+            .and_then(|bytes| serde_json::from_slice(bytes).ok())
+            .unwrap_or_default();
+        let mut versions: Vec<Value> = old
+            .get("storedVersions")
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default();
+        for version in &stored {
+            if !versions.iter().any(|known| known == version) {
+                versions.push((*version).into());
+            }
+        }
+        let conditions = old
+            .get("conditions")
+            .filter(|conditions| !conditions.is_null())
+            .cloned();
+        let conditions = conditions.unwrap_or_else(|| {
+            json!([
+                {"type": "NamesAccepted", "status": "True", "lastTransitionTime": now, "reason": "NoConflicts",
+                 "message": "no conflicts found"},
+                {"type": "Established", "status": "True", "lastTransitionTime": now, "reason": "InitialNamesAccepted",
+                 "message": "the initial names have been accepted"},
+            ])
+        });
+        let status = json!({"conditions": conditions, "acceptedNames": spec.names, "storedVersions": versions});
+        set_field(resource, object, "status", &status);
+        Outcome::Store
+    });
+}
+
+/// Takes the finalizer of the cleanup away, and the definition with it if nothing else keeps it.
+fn finish_deletion(server: &Shared, id: ResourceId, name: &str) {
+    change(server, id, name, |_, object| {
+        object.meta.finalizers.retain(|finalizer| finalizer != CLEANUP);
+        if object.meta.finalizers.is_empty() {
+            Outcome::Remove
+        } else {
+            Outcome::Store
+        }
+    });
+}
+
+enum Outcome {
+    Store,
+    Remove,
+}
+
+fn change(server: &Shared, id: ResourceId, name: &str, mut edit: impl FnMut(&Resource, &mut Object) -> Outcome) {
+    let kinds = server.registry.snapshot();
+    let Some(resource) = kinds.resource(GROUP, "v1", PLURAL) else {
+        return;
+    };
+    let result: Result<_, std::convert::Infallible> =
+        server.storage.update(id, name, |old: Option<&Versioned<Stored>>| {
+            let Some(old) = old else { return Ok(Change::Keep) };
+            let mut object = old.object.object();
+            Ok(match edit(resource, &mut object) {
+                Outcome::Remove => Change::Delete,
+                Outcome::Store => {
+                    let stored = Stored::of(resource, &object);
+                    if stored.canonical == old.object.canonical {
+                        Change::Keep
+                    } else {
+                        Change::Put(Arc::new(stored))
+                    }
+                }
+            })
+        });
+    match result {
+        Ok(_) => {}
+        Err(never) => match never {},
+    }
+}
+
+fn custom_resource(spec: &Spec) -> CustomResource {
+    let names = &spec.names;
+    let mut versions: Vec<&Version> = spec.versions.iter().filter(|version| version.served).collect();
+    versions.sort_by(|a, b| {
+        priority(&b.name)
+            .cmp(&priority(&a.name))
+            .then_with(|| a.name.cmp(&b.name))
+    });
+    CustomResource {
+        group: spec.group.clone(),
+        plural: names.plural.clone(),
+        singular: names.singular.clone(),
+        kind: names.kind.clone(),
+        list_kind: names.list_kind.clone(),
+        scope: if spec.scope == "Cluster" {
+            Scope::Cluster
+        } else {
+            Scope::Namespaced
+        },
+        short_names: names.short_names.clone(),
+        categories: names.categories.clone(),
+        versions: versions.into_iter().map(custom_version).collect(),
+    }
+}
+
+fn custom_version(version: &Version) -> CustomVersion {
+    let subresources = version.subresources.as_ref();
+    CustomVersion {
+        name: version.name.clone(),
+        status_subresource: subresources.is_some_and(|found| found.status.is_some()),
+        scale_subresource: subresources.is_some_and(|found| found.scale.is_some()),
+        selectable_fields: version
+            .selectable_fields
+            .iter()
+            .map(|field| field.json_path.clone())
+            .collect(),
+        columns: version
+            .additional_printer_columns
+            .iter()
+            .map(|column| TableColumn {
+                name: column.name.clone().into(),
+                kind: column.r#type.clone().into(),
+                format: column.format.clone().into(),
+                priority: column.priority,
+                json_path: Some(column.json_path.clone().into()),
+            })
+            .collect(),
+    }
+}
+
+/// Kubernetes' order of versions: GA before beta before alpha, higher numbers first; other names last.
+fn priority(name: &str) -> (u8, u64, u64) {
+    let parse = || {
+        let rest = name.strip_prefix('v')?;
+        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let major: u64 = rest.get(..digits)?.parse().ok()?;
+        let stage = rest.get(digits..)?;
+        Some(match stage {
+            "" => (3, major, 0),
+            stage if stage.starts_with("beta") => (2, major, stage[4..].parse().ok()?),
+            stage if stage.starts_with("alpha") => (1, major, stage[5..].parse().ok()?),
+            _ => return None,
+        })
+    };
+    parse().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::priority;
+
+    #[test]
+    fn versions_order_by_stage_then_number() {
+        let mut names = ["foo10", "v1alpha1", "v2", "v1beta2", "v10", "v1beta10", "v1"];
+        names.sort_by(|a, b| priority(b).cmp(&priority(a)).then_with(|| a.cmp(b)));
+        assert_eq!(names, ["v10", "v2", "v1", "v1beta10", "v1beta2", "v1alpha1", "foo10"]);
+    }
+}

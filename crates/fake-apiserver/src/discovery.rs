@@ -1,0 +1,231 @@
+//! Discovery: `/version`, `/api`, `/apis`, group and version documents, and the aggregated form.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::answer::Answer;
+use crate::kinds::{Group, GroupVersion, Kinds, Resource, Verbs};
+use crate::request::Request;
+use crate::server::Shared;
+use crate::status::Status;
+
+/// True if a GET of the path gives a document.
+pub(crate) fn serves(server: &Shared, path: &str) -> bool {
+    path == "/version" || document(&server.registry.snapshot(), path).is_some()
+}
+
+/// The document at the path, if there is one.
+pub(crate) fn serve(server: &Arc<Shared>, request: &Request) -> Option<Result<Answer, Status>> {
+    let path = request.uri.path();
+    if path == "/version" || path == "/version/" {
+        return Some(Ok(Answer::json(200, text(&version()))));
+    }
+    let kinds = server.registry.snapshot();
+    if matches!(path, "/api" | "/apis" | "/api/" | "/apis/") {
+        return Some(root(&kinds, path.starts_with("/apis"), request));
+    }
+    Some(Ok(Answer::json(200, text(&document(&kinds, path)?))))
+}
+
+fn text(document: &Value) -> Vec<u8> {
+    let mut out = document.to_string().into_bytes();
+    out.push(b'\n');
+    out
+}
+
+fn version() -> Value {
+    json!({
+        "major": "1", "minor": "37", "emulationMajor": "1", "emulationMinor": "37",
+        "minCompatibilityMajor": "1", "minCompatibilityMinor": "36",
+        "gitVersion": "v1.37.2", "gitCommit": "", "gitTreeState": "", "buildDate": "",
+        "goVersion": "", "compiler": "", "platform": "",
+    })
+}
+
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// `/api` or `/apis`, in the form that the client accepts.
+fn root(kinds: &Kinds, named: bool, request: &Request) -> Result<Answer, Status> {
+    let accept = request.header(http::header::ACCEPT);
+    let mut aggregated = None;
+    for range in accept.split(',').map(str::trim).filter(|range| !range.is_empty()) {
+        let mut parts = range.split(';').map(str::trim);
+        let media_type = parts.next().unwrap_or_default();
+        let parameters: Vec<&str> = parts.collect();
+        let has = |parameter: &str| parameters.contains(&parameter);
+        let known = matches!(media_type, "application/json" | "application/*" | "*/*");
+        if known && has("as=APIGroupDiscoveryList") {
+            if has("g=apidiscovery.k8s.io") && has("v=v2") {
+                aggregated = Some(true);
+                break;
+            }
+        } else if known || media_type == "application/vnd.kubernetes.protobuf" && parameters.is_empty() {
+            aggregated = Some(false);
+            break;
+        }
+    }
+    if aggregated.is_none() && !accept.trim().is_empty() {
+        return Err(Status::not_acceptable(
+            "application/json, application/yaml, application/vnd.kubernetes.protobuf",
+        ));
+    }
+    if aggregated == Some(true) {
+        let groups = kinds.groups().iter().filter(|group| group.name.is_empty() != named);
+        let items: Vec<Value> = groups.map(aggregated_group).collect();
+        let list = json!({
+            "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items,
+        });
+        return Ok(Answer::json(200, text(&list)).content_type(AGGREGATED));
+    }
+    let list = if named {
+        let groups: Vec<Value> = kinds
+            .groups()
+            .iter()
+            .filter(|group| !group.name.is_empty())
+            .map(api_group)
+            .collect();
+        json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+    } else {
+        json!({
+            "kind": "APIVersions", "versions": ["v1"],
+            "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": "127.0.0.1:443"}],
+        })
+    };
+    Ok(Answer::json(200, text(&list)))
+}
+
+/// The document of a group or of a version.
+fn document(kinds: &Kinds, path: &str) -> Option<Value> {
+    let path = path.strip_suffix('/').unwrap_or(path);
+    let parts: Vec<&str> = path.strip_prefix('/')?.split('/').collect();
+    match parts.as_slice() {
+        ["api" | "apis"] => Some(Value::Null),
+        ["api", version] => resource_list("", find_version(kinds.group("")?, version)?),
+        ["apis", group] if !group.is_empty() => {
+            let mut document = api_group(kinds.group(group)?);
+            document["kind"] = "APIGroup".into();
+            document["apiVersion"] = "v1".into();
+            Some(document)
+        }
+        ["apis", group, version] if !group.is_empty() => {
+            resource_list(group, find_version(kinds.group(group)?, version)?)
+        }
+        _ => None,
+    }
+}
+
+fn find_version<'a>(group: &'a Group, version: &str) -> Option<&'a GroupVersion> {
+    group.versions.iter().find(|found| found.version == version)
+}
+
+fn group_version(group: &str, version: &str) -> String {
+    if group.is_empty() {
+        version.to_owned()
+    } else {
+        format!("{group}/{version}")
+    }
+}
+
+fn api_group(group: &Group) -> Value {
+    let versions: Vec<Value> = group
+        .versions
+        .iter()
+        .map(|found| json!({"groupVersion": group_version(&group.name, &found.version), "version": found.version}))
+        .collect();
+    json!({"name": group.name, "versions": versions, "preferredVersion": versions.first()})
+}
+
+fn verbs(verbs: Verbs) -> Vec<&'static str> {
+    verbs.iter().map(crate::kinds::Verb::as_str).collect()
+}
+
+fn resource_list(group: &str, version: &GroupVersion) -> Option<Value> {
+    let mut resources = Vec::new();
+    for resource in &version.resources {
+        let mut document = json!({
+            "name": resource.plural, "singularName": resource.singular, "namespaced": resource.namespaced(),
+            "kind": resource.kind, "verbs": verbs(resource.verbs),
+        });
+        add_names(&mut document, resource);
+        resources.push(document);
+        for sub in &resource.subresources {
+            let mut document = json!({
+                "name": format!("{}/{}", resource.plural, sub.name), "singularName": "",
+                "namespaced": resource.namespaced(), "kind": sub.kind, "verbs": verbs(sub.verbs),
+            });
+            if !sub.version.is_empty() {
+                document["version"] = sub.version.as_ref().into();
+                if !sub.group.is_empty() {
+                    document["group"] = sub.group.as_ref().into();
+                }
+            }
+            resources.push(document);
+        }
+    }
+    Some(json!({
+        "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version(group, &version.version),
+        "resources": resources,
+    }))
+}
+
+fn add_names(document: &mut Value, resource: &Resource) {
+    if !resource.short_names.is_empty() {
+        document["shortNames"] = json!(resource.short_names);
+    }
+    if !resource.categories.is_empty() {
+        document["categories"] = json!(resource.categories);
+    }
+}
+
+fn aggregated_group(group: &Group) -> Value {
+    let versions: Vec<Value> = group
+        .versions
+        .iter()
+        .map(|version| {
+            let resources: Vec<Value> = version
+                .resources
+                .iter()
+                .map(|resource| aggregated_resource(group, version, resource))
+                .collect();
+            json!({"version": version.version, "resources": resources, "freshness": "Current"})
+        })
+        .collect();
+    let metadata = if group.name.is_empty() {
+        json!({})
+    } else {
+        json!({"name": group.name})
+    };
+    json!({"metadata": metadata, "versions": versions})
+}
+
+fn aggregated_resource(group: &Group, version: &GroupVersion, resource: &Resource) -> Value {
+    let kind_of = |sub_group: &str, sub_version: &str, kind: &str| {
+        let (sub_group, sub_version) = if sub_version.is_empty() {
+            (group.name.as_ref(), version.version.as_ref())
+        } else {
+            (sub_group, sub_version)
+        };
+        json!({"group": sub_group, "version": sub_version, "kind": kind})
+    };
+    let scope = if resource.namespaced() { "Namespaced" } else { "Cluster" };
+    let mut document = json!({
+        "resource": resource.plural, "responseKind": kind_of("", "", &resource.kind), "scope": scope,
+        "singularResource": resource.singular, "verbs": verbs(resource.verbs),
+    });
+    add_names(&mut document, resource);
+    if !resource.subresources.is_empty() {
+        let subresources: Vec<Value> = resource
+            .subresources
+            .iter()
+            .map(|sub| {
+                json!({
+                    "subresource": sub.name, "responseKind": kind_of(&sub.group, &sub.version, &sub.kind),
+                    "verbs": verbs(sub.verbs),
+                })
+            })
+            .collect();
+        document["subresources"] = json!(subresources);
+    }
+    document
+}

@@ -1,0 +1,439 @@
+//! Faults: rules that make the server misbehave in one exact way, for the requests that they match.
+//!
+//! Owns the rules, their matching and counting. [`plan`](Faults::plan) turns a request into what has to happen to it;
+//! the transport does it, before and after the verb, so that no verb knows of faults. Start at [`Rule`] and [`Fault`].
+
+mod inject;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+pub(crate) use inject::FaultySource;
+pub(crate) use plan::{BodyFault, Plan, Refusal};
+
+use crate::request::{Request, Verb};
+
+/// One way to misbehave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The request waits that long, on tokio's clock, before the server looks at it.
+    Latency(Duration),
+    /// The request is answered with an error and has no effect. Make it with [`Fault::status`].
+    Status(StatusFault),
+    /// The connection is refused: the service returns an error, over HTTP the connection breaks without an answer.
+    /// The request has no effect.
+    Refuse,
+    /// The request takes effect, but the client sees a broken connection instead of the answer.
+    LoseResponse,
+    /// The server forgets its history up to now before it looks at the request: older resourceVersions are expired.
+    Compact,
+    /// A watch ends cleanly after that many events (bookmarks do not count); 0 ends it right after it opened.
+    EndWatch {
+        /// Events delivered before the end.
+        after: usize,
+    },
+    /// A watch delivers an ERROR event after that many events, then ends.
+    WatchError {
+        /// Events delivered before the error.
+        after: usize,
+        /// The status inside the ERROR event.
+        status: StatusFault,
+    },
+    /// The connection breaks after that many events of a watch, or pieces of another body.
+    Reset {
+        /// Events or pieces delivered whole before the break.
+        after: usize,
+        /// Where the break falls.
+        cut: Cut,
+    },
+    /// A watch sends no bookmarks, but for the one that ends the initial events.
+    WithholdBookmarks,
+    /// A watch never sends the bookmark that ends the initial events.
+    WithholdInitialEventsEnd,
+}
+
+/// Where a reset cuts the body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// Between two events or pieces.
+    Between,
+    /// In the middle of the next event or piece: its first half is delivered.
+    MidLine,
+}
+
+/// The error that a rule answers with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatusFault {
+    pub(crate) code: u16,
+    pub(crate) reason: Option<String>,
+    pub(crate) message: Option<String>,
+    pub(crate) retry_after: Option<u32>,
+}
+
+impl StatusFault {
+    /// An error with this HTTP code, and the reason and text that a real server gives with it.
+    pub fn new(code: u16) -> Self {
+        Self {
+            code,
+            reason: None,
+            message: None,
+            retry_after: None,
+        }
+    }
+
+    /// Sets the reason.
+    #[must_use]
+    pub fn reason(mut self, reason: impl Into<String>) -> Self {
+        self.reason = Some(reason.into());
+        self
+    }
+
+    /// Sets the text.
+    #[must_use]
+    pub fn message(mut self, message: impl Into<String>) -> Self {
+        self.message = Some(message.into());
+        self
+    }
+
+    /// Adds the header `Retry-After` and `details.retryAfterSeconds`.
+    #[must_use]
+    pub fn retry_after(mut self, seconds: u32) -> Self {
+        self.retry_after = Some(seconds);
+        self
+    }
+}
+
+impl From<StatusFault> for Fault {
+    fn from(status: StatusFault) -> Self {
+        Self::Status(status)
+    }
+}
+
+impl Fault {
+    /// The error that a real server gives with this HTTP code. For more, use [`StatusFault`].
+    pub fn status(code: u16) -> Self {
+        Self::Status(StatusFault::new(code))
+    }
+}
+
+/// Which requests meet which fault. Every condition that is not set matches everything.
+///
+/// # Guarantees
+/// Rules are asked in the order in which they were injected. All that match apply, up to and including the first
+/// that answers or refuses the request. The result depends only on the requests and, for [`chance`](Self::chance),
+/// on the seed of the server: the same requests in the same order meet the same faults.
+///
+/// # Examples
+/// ```
+/// use fake_apiserver::{FakeApiServer, Rule, StatusFault, Verb};
+///
+/// let fake = FakeApiServer::new();
+/// let rule = fake.inject(
+///     Rule::new(StatusFault::new(429).retry_after(1)).verb(Verb::List).resource("pods").skip(1).times(2),
+/// );
+/// assert_eq!(rule.fired(), 0);
+/// rule.remove();
+/// ```
+#[derive(Clone, Debug)]
+pub struct Rule {
+    fault: Fault,
+    user_agent: Option<String>,
+    verbs: Vec<Verb>,
+    resource: Option<String>,
+    version: Option<String>,
+    namespace: Option<String>,
+    name: Option<String>,
+    subresource: Option<String>,
+    page: Option<u64>,
+    skip: u64,
+    times: Option<u64>,
+    chance: Option<f64>,
+}
+
+impl Rule {
+    /// A rule that meets every request.
+    pub fn new(fault: impl Into<Fault>) -> Self {
+        Self {
+            fault: fault.into(),
+            user_agent: None,
+            verbs: Vec::new(),
+            resource: None,
+            version: None,
+            namespace: None,
+            name: None,
+            subresource: None,
+            page: None,
+            skip: 0,
+            times: None,
+            chance: None,
+        }
+    }
+
+    /// Only clients whose `User-Agent` contains this text.
+    #[must_use]
+    pub fn user_agent(mut self, part: impl Into<String>) -> Self {
+        self.user_agent = Some(part.into());
+        self
+    }
+
+    /// Only this verb; call it again for more verbs.
+    #[must_use]
+    pub fn verb(mut self, verb: Verb) -> Self {
+        self.verbs.push(verb);
+        self
+    }
+
+    /// Only this resource: `pods`, or `deployments.apps` with its group.
+    #[must_use]
+    pub fn resource(mut self, resource: impl Into<String>) -> Self {
+        self.resource = Some(resource.into());
+        self
+    }
+
+    /// Only this API version, such as `v1`.
+    #[must_use]
+    pub fn version(mut self, version: impl Into<String>) -> Self {
+        self.version = Some(version.into());
+        self
+    }
+
+    /// Only requests to this namespace.
+    #[must_use]
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = Some(namespace.into());
+        self
+    }
+
+    /// Only requests that name this object in the path.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Only requests to this subresource, such as `status`; an empty text stands for the main resource.
+    #[must_use]
+    pub fn subresource(mut self, subresource: impl Into<String>) -> Self {
+        self.subresource = Some(subresource.into());
+        self
+    }
+
+    /// Only page `page` of a paged list, counted from 1. Pages are counted by this rule, over the requests that meet
+    /// its other conditions: a list without a continue token is page 1, each one with a token is the next page.
+    #[must_use]
+    pub fn page(mut self, page: u64) -> Self {
+        self.page = Some(page);
+        self
+    }
+
+    /// Lets the first `requests` that match pass.
+    #[must_use]
+    pub fn skip(mut self, requests: u64) -> Self {
+        self.skip = requests;
+        self
+    }
+
+    /// Fires at most that often.
+    #[must_use]
+    pub fn times(mut self, times: u64) -> Self {
+        self.times = Some(times);
+        self
+    }
+
+    /// Fires for this share of the requests that match, drawn from the server's seed: 0.0 never, 1.0 always.
+    #[must_use]
+    pub fn chance(mut self, chance: f64) -> Self {
+        self.chance = Some(chance);
+        self
+    }
+
+    fn matches(&self, request: &Request) -> bool {
+        let path = request.path.as_ref();
+        let resource_matches = |wanted: &String| {
+            path.is_some_and(|path| *wanted == crate::request_log::qualified(&path.resource, &path.group))
+        };
+        let same =
+            |wanted: &Option<String>, found: Option<&str>| wanted.as_deref().is_none_or(|wanted| found == Some(wanted));
+        (self.verbs.is_empty() || self.verbs.contains(&request.verb))
+            && self
+                .user_agent
+                .as_ref()
+                .is_none_or(|part| request.user_agent().contains(part.as_str()))
+            && self.resource.as_ref().is_none_or(resource_matches)
+            && same(&self.version, path.map(|path| path.version.as_str()))
+            && same(&self.namespace, path.and_then(|path| path.namespace.as_deref()))
+            && same(&self.name, path.and_then(|path| path.name.as_deref()))
+            && self.subresource.as_ref().is_none_or(|wanted| {
+                path.is_some_and(|path| path.subresource.as_deref().unwrap_or_default() == wanted.as_str())
+            })
+            && (request.verb == Verb::Watch || !self.fault.only_for_watches())
+    }
+}
+
+impl Fault {
+    fn only_for_watches(&self) -> bool {
+        matches!(
+            self,
+            Self::EndWatch { .. } | Self::WatchError { .. } | Self::WithholdBookmarks | Self::WithholdInitialEventsEnd
+        )
+    }
+}
+
+/// A rule that is in force.
+#[derive(Debug)]
+struct Active {
+    rule: Rule,
+    shared: Arc<Counter>,
+    matched: u64,
+    page: u64,
+}
+
+#[derive(Debug)]
+struct Counter {
+    fired: AtomicU64,
+    removed: AtomicBool,
+    changed: watch::Sender<()>,
+}
+
+/// An injected rule: says how often it fired and removes it. Dropping the handle leaves the rule in force.
+#[derive(Clone, Debug)]
+pub struct RuleHandle(Arc<Counter>);
+
+impl RuleHandle {
+    /// How often the rule has fired.
+    pub fn fired(&self) -> u64 {
+        self.0.fired.load(Ordering::SeqCst)
+    }
+
+    /// Takes the rule out of force. A watch that has met the fault keeps it.
+    pub fn remove(&self) {
+        self.0.removed.store(true, Ordering::SeqCst);
+    }
+
+    /// Waits until the rule has fired at least `times` times.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing.
+    pub async fn wait_fired(&self, times: u64) {
+        let mut changed = self.0.changed.subscribe();
+        // The sender lives in the counter that this handle owns, so waiting cannot fail.
+        let _ = changed.wait_for(|()| self.fired() >= times).await;
+    }
+}
+
+/// The rules of a server.
+#[derive(Debug)]
+pub(crate) struct Faults {
+    inner: Mutex<Inner>,
+    /// True if there may be rules: keeps the lock off the path of servers without faults.
+    any: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Inner {
+    rules: Vec<Active>,
+    random: fastrand::Rng,
+}
+
+impl Faults {
+    pub(crate) fn seeded(seed: u64) -> Self {
+        let random = fastrand::Rng::with_seed(seed);
+        Self {
+            inner: Mutex::new(Inner {
+                rules: Vec::new(),
+                random,
+            }),
+            any: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn add(&self, rule: Rule) -> RuleHandle {
+        let shared = Arc::new(Counter {
+            fired: AtomicU64::new(0),
+            removed: AtomicBool::new(false),
+            changed: watch::Sender::new(()),
+        });
+        let active = Active {
+            rule,
+            shared: Arc::clone(&shared),
+            matched: 0,
+            page: 0,
+        };
+        self.inner
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .rules
+            .push(active);
+        self.any.store(true, Ordering::SeqCst);
+        RuleHandle(shared)
+    }
+
+    pub(crate) fn clear(&self) {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        for active in inner.rules.drain(..) {
+            active.shared.removed.store(true, Ordering::SeqCst);
+        }
+        self.any.store(false, Ordering::SeqCst);
+    }
+
+    /// What has to happen to a request; counts the rules that fire.
+    pub(crate) fn plan(&self, request: &Request) -> Plan {
+        let mut plan = Plan::default();
+        if !self.any.load(Ordering::SeqCst) {
+            return plan;
+        }
+        let mut fired = Vec::new();
+        {
+            let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            let Inner { rules, random } = &mut *inner;
+            rules.retain(|active| !active.shared.removed.load(Ordering::SeqCst));
+            for active in rules.iter_mut() {
+                if active.fires(request, random) {
+                    active.shared.fired.fetch_add(1, Ordering::SeqCst);
+                    fired.push(Arc::clone(&active.shared));
+                    plan.add(&active.rule.fault, request);
+                    if plan.refusal.is_some() {
+                        break;
+                    }
+                }
+            }
+        }
+        for counter in fired {
+            counter.changed.send_replace(());
+        }
+        plan
+    }
+}
+
+impl Active {
+    fn fires(&mut self, request: &Request, random: &mut fastrand::Rng) -> bool {
+        if !self.rule.matches(request) {
+            return false;
+        }
+        if let Some(page) = self.rule.page {
+            if request.verb != Verb::List {
+                return false;
+            }
+            self.page = if request.query.non_empty("continue").is_some() {
+                self.page + 1
+            } else {
+                1
+            };
+            if self.page != page {
+                return false;
+            }
+        }
+        self.matched += 1;
+        let fired = self.shared.fired.load(Ordering::SeqCst);
+        self.matched > self.rule.skip
+            && self.rule.times.is_none_or(|times| fired < times)
+            && self.rule.chance.is_none_or(|chance| random.f64() < chance)
+    }
+}

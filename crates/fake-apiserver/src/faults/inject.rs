@@ -1,0 +1,124 @@
+//! Faults inside a body: cuts, ends, errors and withheld bookmarks, between the verb's parts and the client.
+
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+
+use super::{BodyFault, Cut};
+use crate::body::{BodyError, Part, PartKind, Source};
+
+/// A source that misbehaves as its faults say.
+pub(crate) struct FaultySource {
+    inner: Box<dyn Source>,
+    faults: Vec<BodyFault>,
+    /// Events, or pieces of a body that is no watch, delivered so far.
+    delivered: usize,
+    /// What follows the part that was just delivered.
+    then: Then,
+}
+
+enum Then {
+    Continue,
+    End,
+    /// Let what was delivered reach the client, then break.
+    FlushThenReset,
+    Reset,
+}
+
+impl FaultySource {
+    pub(crate) fn new(inner: Box<dyn Source>, faults: Vec<BodyFault>) -> Self {
+        Self {
+            inner,
+            faults,
+            delivered: 0,
+            then: Then::Continue,
+        }
+    }
+
+    /// The fault that is due before another part is asked for.
+    fn due(&self) -> Option<&BodyFault> {
+        self.faults.iter().find(|fault| match fault {
+            BodyFault::End { after }
+            | BodyFault::Error { after, .. }
+            | BodyFault::Reset {
+                after,
+                cut: Cut::Between,
+            } => self.delivered >= *after,
+            BodyFault::Reset { cut: Cut::MidLine, .. }
+            | BodyFault::WithholdBookmarks
+            | BodyFault::WithholdInitialEventsEnd => false,
+        })
+    }
+
+    fn withheld(&self, kind: PartKind) -> bool {
+        self.faults.iter().any(|fault| match fault {
+            BodyFault::WithholdBookmarks => kind == PartKind::Bookmark,
+            BodyFault::WithholdInitialEventsEnd => kind == PartKind::InitialEventsEnd,
+            BodyFault::End { .. } | BodyFault::Error { .. } | BodyFault::Reset { .. } => false,
+        })
+    }
+
+    fn cuts_next(&self) -> bool {
+        self.faults
+            .iter()
+            .any(|fault| matches!(fault, BodyFault::Reset { after, cut: Cut::MidLine } if self.delivered >= *after))
+    }
+}
+
+impl Source for FaultySource {
+    fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Part, BodyError>>> {
+        loop {
+            match self.then {
+                Then::End => return Poll::Ready(None),
+                Then::FlushThenReset => {
+                    self.then = Then::Reset;
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                Then::Reset => return Poll::Ready(Some(Err(BodyError::reset()))),
+                Then::Continue => {}
+            }
+            match self.due() {
+                Some(BodyFault::Error { status, .. }) => {
+                    let mut line = br#"{"type":"ERROR","object":"#.to_vec();
+                    line.extend_from_slice(&status.to_json());
+                    line.extend_from_slice(b"}\n");
+                    self.then = Then::End;
+                    return Poll::Ready(Some(Ok(Part {
+                        bytes: line.into(),
+                        kind: PartKind::Event,
+                    })));
+                }
+                Some(BodyFault::Reset { .. }) => {
+                    self.then = Then::FlushThenReset;
+                    continue;
+                }
+                Some(_) => {
+                    self.then = Then::End;
+                    continue;
+                }
+                None => {}
+            }
+            // The inner source registers the waker whenever it is pending.
+            let Some(part) = std::task::ready!(self.inner.poll_part(cx)) else {
+                return Poll::Ready(None);
+            };
+            let part = part?;
+            if self.withheld(part.kind) {
+                continue;
+            }
+            if self.cuts_next() {
+                self.then = Then::FlushThenReset;
+                let half: Bytes = part.bytes.slice(..part.bytes.len() / 2);
+                return Poll::Ready(Some(Ok(Part {
+                    bytes: half,
+                    kind: part.kind,
+                })));
+            }
+            if matches!(part.kind, PartKind::Event | PartKind::Data) {
+                self.delivered += 1;
+            }
+            return Poll::Ready(Some(Ok(part)));
+        }
+    }
+}

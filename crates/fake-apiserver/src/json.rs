@@ -1,0 +1,1 @@
+//! JSON as this crate reads and writes it.

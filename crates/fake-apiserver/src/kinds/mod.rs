@@ -1,0 +1,17 @@
+//! Kinds as data: which resources the server has, and how each of them behaves.
+//!
+//! [`Registry`] is the server-wide, swappable set; a request takes one [`Kinds`] snapshot and reads everything from
+//! it. A [`Resource`] is one served `group/version/plural` with its [`Policy`]: verbs never ask "which kind is this",
+//! they read the policy. Built-in kinds come from tables that the build script packs; custom resources are added and
+//! removed at run time. This module knows no object and no storage. Start at [`Resource`].
+
+mod policy;
+mod registry;
+mod resource;
+
+pub(crate) use policy::{
+    DeleteReturns, FieldSelectors, GenerationMode, NameValidation, Policy, Propagation, SelectableField, StatusPolicy,
+    TableColumn,
+};
+pub(crate) use registry::{CustomResource, CustomVersion, Group, GroupVersion, Kinds, Registry};
+pub(crate) use resource::{Name, Resource, Schema, Scope, StorageId, Subresource, Verb, Verbs};

@@ -1,0 +1,103 @@
+//! Which representation a client accepts.
+
+use crate::status::Status;
+
+/// The form of an object in an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Representation {
+    /// The object itself.
+    Full,
+    /// Metadata only: `PartialObjectMetadata` or its list.
+    Metadata,
+    /// A table for people.
+    Table,
+}
+
+/// Where an answer is used: what may be asked for differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// One object.
+    Object,
+    /// A list.
+    List,
+    /// Watch events.
+    Watch,
+}
+
+const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+
+/// Picks the first form of an `Accept` header that can be had.
+///
+/// # Errors
+/// 406 if none can.
+pub(crate) fn representation(accept: &str, shape: Shape) -> Result<Representation, Status> {
+    if accept.trim().is_empty() {
+        return Ok(Representation::Full);
+    }
+    accept
+        .split(',')
+        .find_map(|range| one(range, shape))
+        .ok_or_else(|| Status::not_acceptable(ACCEPTED))
+}
+
+fn one(range: &str, shape: Shape) -> Option<Representation> {
+    let mut parts = range.split(';').map(str::trim);
+    let media_type = parts.next().unwrap_or_default();
+    // Answers are JSON; clients that prefer protobuf read the answer's content type and accept JSON too.
+    let known = matches!(
+        media_type,
+        "*/*" | "application/*" | "application/json" | "application/vnd.kubernetes.protobuf" | "application/yaml"
+    );
+    if !known {
+        return None;
+    }
+    let (mut kind, mut group, mut version, mut quality) = ("", "", "", "1");
+    for part in parts {
+        match part.split_once('=').unwrap_or((part, "")) {
+            ("as", value) => kind = value,
+            ("g", value) => group = value,
+            ("v", value) => version = value,
+            ("q", value) => quality = value,
+            _ => {}
+        }
+    }
+    if quality.parse::<f32>().is_ok_and(|quality| quality == 0.0) {
+        return None;
+    }
+    if kind.is_empty() {
+        return Some(Representation::Full);
+    }
+    if group != "meta.k8s.io" || !matches!(version, "v1" | "v1beta1") {
+        return None;
+    }
+    match (kind, shape) {
+        ("Table", _) => Some(Representation::Table),
+        ("PartialObjectMetadata", Shape::Object | Shape::Watch) | ("PartialObjectMetadataList", Shape::List) => {
+            Some(Representation::Metadata)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_acceptable_form_wins() {
+        let table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+        assert_eq!(representation(table, Shape::List), Ok(Representation::Table));
+        assert_eq!(representation("", Shape::List), Ok(Representation::Full));
+        let metadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+        assert_eq!(representation(metadata, Shape::Object), Ok(Representation::Metadata));
+        // [F4] the single form is refused for a list
+        assert_eq!(
+            representation(metadata, Shape::List).map_err(|status| status.code),
+            Err(406)
+        );
+        assert_eq!(
+            representation("text/plain", Shape::Object).map_err(|status| status.code),
+            Err(406)
+        );
+    }
+}

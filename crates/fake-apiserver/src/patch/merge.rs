@@ -1,0 +1,1 @@
+//! Merge patch (RFC 7386).

@@ -1,0 +1,197 @@
+//! The server's state and its public handle.
+//!
+//! [`Shared`] holds the log, the kinds, the clock, the faults and the request log; [`FakeApiServer`] is the cheap
+//! handle that users clone. Requests come in through [`service`](FakeApiServer::service).
+
+mod builder;
+mod introspect;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+pub use builder::{BuildError, Builder};
+
+use crate::clock::{Clock, Names};
+use crate::crd::Definitions;
+use crate::faults::{Faults, Rule, RuleHandle};
+use crate::kinds::{Registry, Resource, StorageId};
+use crate::request_log::RequestLog;
+use crate::service::FakeService;
+use crate::status::Status;
+use crate::storage::{ResourceId, Revision, Storage};
+use crate::stored::Stored;
+
+/// A Kubernetes API server in memory. Clones are handles to the same server.
+///
+/// # Guarantees
+/// - One log with one resourceVersion orders all writes. A list shows the state at its resourceVersion; a watch from
+///   there delivers every later change, in order, each once: list and watch together lose nothing.
+/// - A slow watch never delays a write. It is ended, never fed with holes, when the log has been compacted past it.
+/// - Time is tokio's: under a paused clock the server's time stands still too.
+/// - No input of a client makes it panic.
+///
+/// # Examples
+/// ```
+/// use fake_apiserver::FakeApiServer;
+///
+/// let fake = FakeApiServer::new();
+/// // With the `kube` crate: `kube::Client::new(fake.service(), "default")`.
+/// let service = fake.service();
+/// # drop(service);
+/// ```
+#[derive(Clone, Debug)]
+pub struct FakeApiServer {
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What all requests share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) storage: Storage<Stored>,
+    pub(crate) registry: Registry,
+    /// Where the objects of each storage are. Invariant: has an entry for each storage of the registry's snapshot.
+    resources: RwLock<HashMap<StorageId, ResourceId>>,
+    /// The custom kinds that are served; held while their set changes. Lock order: before `resources`.
+    pub(crate) definitions: Mutex<Definitions>,
+    pub(crate) clock: Clock,
+    pub(crate) names: Names,
+    pub(crate) faults: Faults,
+    pub(crate) log: RequestLog,
+    pub(crate) watches: OpenWatches,
+    pub(crate) options: Options,
+}
+
+/// How a server behaves; set by the [`Builder`].
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    pub(crate) bookmark_interval: Duration,
+    pub(crate) max_page: Option<usize>,
+}
+
+/// How long a request waits for a resourceVersion that the server has not reached.
+const FUTURE_REVISION_WAIT: Duration = Duration::from_secs(3);
+
+impl Shared {
+    /// The collection of a storage.
+    pub(crate) fn resource_id(&self, resource: &Resource) -> Option<ResourceId> {
+        self.resources
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&resource.storage)
+            .copied()
+    }
+
+    /// Makes an empty collection for a storage that has none.
+    pub(crate) fn add_storage(&self, storage: &StorageId, ancient: bool) {
+        let mut resources = self.resources.write().unwrap_or_else(PoisonError::into_inner);
+        resources
+            .entry(storage.clone())
+            .or_insert_with(|| self.storage.add_resource(ancient));
+    }
+
+    /// Forgets the collection of a storage; the caller closes it.
+    pub(crate) fn remove_storage(&self, storage: &StorageId) -> Option<ResourceId> {
+        self.resources
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(storage)
+    }
+
+    /// Waits until the server has reached `rv`, for at most the time that a real server waits.
+    ///
+    /// # Errors
+    /// 504 when it has not.
+    pub(crate) async fn wait_for_revision(&self, rv: Revision) -> Result<(), Status> {
+        if self.storage.current() >= rv {
+            return Ok(());
+        }
+        tokio::time::timeout(FUTURE_REVISION_WAIT, self.storage.reached(rv))
+            .await
+            .map_err(|_| Status::too_large_resource_version(rv, self.storage.current()))
+    }
+}
+
+/// How many watches are open, by qualified resource name.
+#[derive(Debug)]
+pub(crate) struct OpenWatches {
+    counts: Mutex<HashMap<String, usize>>,
+    changed: watch::Sender<()>,
+}
+
+impl OpenWatches {
+    fn new() -> Self {
+        Self {
+            counts: Mutex::default(),
+            changed: watch::Sender::new(()),
+        }
+    }
+
+    fn add(&self, resource: &str, opened: bool) {
+        {
+            let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+            let count = counts.entry(resource.to_owned()).or_default();
+            *count = if opened { *count + 1 } else { count.saturating_sub(1) };
+        }
+        self.changed.send_replace(());
+    }
+}
+
+/// Counts one open watch until it is dropped.
+#[derive(Debug)]
+pub(crate) struct OpenWatchGuard {
+    shared: Arc<Shared>,
+    resource: String,
+}
+
+impl OpenWatchGuard {
+    pub(crate) fn new(shared: &Arc<Shared>, resource: String) -> Self {
+        shared.watches.add(&resource, true);
+        Self {
+            shared: Arc::clone(shared),
+            resource,
+        }
+    }
+}
+
+impl Drop for OpenWatchGuard {
+    fn drop(&mut self) {
+        self.shared.watches.add(&self.resource, false);
+    }
+}
+
+impl FakeApiServer {
+    /// A server with default options: the built-in kinds and the namespaces that every cluster has.
+    pub fn new() -> Self {
+        Builder::default().empty()
+    }
+
+    /// A builder for other options and for objects that exist from the start.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// The server as a service, for `kube::Client::new(fake.service(), "default")` or any other HTTP client that
+    /// takes a `tower::Service`.
+    pub fn service(&self) -> FakeService {
+        FakeService::new(Arc::clone(&self.shared))
+    }
+
+    /// Puts a fault rule in force.
+    pub fn inject(&self, rule: Rule) -> RuleHandle {
+        self.shared.faults.add(rule)
+    }
+
+    /// Removes all fault rules.
+    pub fn clear_faults(&self) {
+        self.shared.faults.clear();
+    }
+}
+
+impl Default for FakeApiServer {
+    fn default() -> Self {
+        Self::new()
+    }
+}

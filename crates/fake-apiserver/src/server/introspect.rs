@@ -1,0 +1,208 @@
+//! What tests ask a server about itself: requests, watches, objects, revisions.
+
+use std::sync::PoisonError;
+
+use serde_json::Value;
+
+use super::FakeApiServer;
+use crate::kinds::Resource;
+use crate::negotiate::Representation;
+use crate::request::Verb;
+use crate::request_log::RequestRecord;
+use crate::storage::{ListQuery, Range};
+use crate::stored::key_of;
+use crate::view::View;
+
+impl FakeApiServer {
+    /// The requests so far, oldest first; the builder says how many are kept.
+    pub fn requests(&self) -> Vec<RequestRecord> {
+        self.shared.log.records()
+    }
+
+    /// Forgets the requests so far, and their counts.
+    pub fn clear_requests(&self) {
+        self.shared.log.clear();
+    }
+
+    /// How many requests with this verb there were for a resource, given as `pods` or `deployments.apps`;
+    /// an empty text stands for requests that name no resource. Exact even where the log has dropped records.
+    pub fn request_count(&self, verb: Verb, resource: &str) -> u64 {
+        self.shared.log.count(verb, resource)
+    }
+
+    /// Waits until there were at least `count` requests with this verb for a resource.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing.
+    pub async fn wait_for_requests(&self, verb: Verb, resource: &str, count: u64) {
+        let mut changed = self.shared.log.subscribe();
+        // The sender lives as long as the server, which `self` keeps.
+        let _ = changed.wait_for(|()| self.request_count(verb, resource) >= count).await;
+    }
+
+    /// How many watches of a resource are open: opened and neither ended nor dropped by the client.
+    pub fn open_watches(&self, resource: &str) -> usize {
+        let counts = self
+            .shared
+            .watches
+            .counts
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        counts.get(resource).copied().unwrap_or_default()
+    }
+
+    /// How many watches are open in all.
+    pub fn open_watches_total(&self) -> usize {
+        self.shared
+            .watches
+            .counts
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .values()
+            .sum()
+    }
+
+    /// Waits until exactly `count` watches of a resource are open.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing.
+    pub async fn wait_for_watches(&self, resource: &str, count: usize) {
+        let mut changed = self.shared.watches.changed.subscribe();
+        let _ = changed.wait_for(|()| self.open_watches(resource) == count).await;
+    }
+
+    /// Waits until no watch is open.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing.
+    pub async fn wait_for_no_watches(&self) {
+        let mut changed = self.shared.watches.changed.subscribe();
+        let _ = changed.wait_for(|()| self.open_watches_total() == 0).await;
+    }
+
+    /// Ends the open watches of a resource cleanly, after they have delivered what has happened so far, as a restart
+    /// of the server does. Unknown resources have none.
+    pub fn close_watches(&self, resource: &str) {
+        for found in self.resources() {
+            if found.qualified_plural() == resource
+                && let Some(id) = self.shared.resource_id(&found)
+            {
+                self.shared.storage.end_watches(id);
+            }
+        }
+    }
+
+    /// Ends all open watches cleanly, after they have delivered what has happened so far.
+    pub fn close_all_watches(&self) {
+        for found in self.resources() {
+            if let Some(id) = self.shared.resource_id(&found) {
+                self.shared.storage.end_watches(id);
+            }
+        }
+    }
+
+    /// The resourceVersion of the last write.
+    pub fn resource_version(&self) -> u64 {
+        self.shared.storage.current()
+    }
+
+    /// The oldest resourceVersion that can be read or watched from.
+    pub fn oldest_resource_version(&self) -> u64 {
+        self.shared.storage.oldest()
+    }
+
+    /// How many events the log holds.
+    pub fn log_len(&self) -> usize {
+        self.shared.storage.log_len()
+    }
+
+    /// Waits until the server has reached a resourceVersion.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing.
+    pub async fn wait_for_resource_version(&self, resource_version: u64) {
+        self.shared.storage.reached(resource_version).await;
+    }
+
+    /// Forgets all history before `resource_version`: reads at older ones and watches from them are then expired.
+    /// Open watches go on unless they had not been read that far; those end.
+    pub fn compact(&self, resource_version: u64) {
+        self.shared.storage.compact(resource_version);
+    }
+
+    /// Forgets all history up to now.
+    pub fn compact_now(&self) {
+        self.compact(self.resource_version());
+    }
+
+    /// How many objects of a resource exist; 0 if there is no such resource.
+    pub fn object_count(&self, resource: &str) -> usize {
+        let found = self
+            .resources()
+            .into_iter()
+            .find(|found| found.qualified_plural() == resource);
+        let id = found.and_then(|found| self.shared.resource_id(&found));
+        id.map_or(0, |id| self.shared.storage.count(id))
+    }
+
+    /// One object as the API shows it, in the preferred version; none if it does not exist.
+    /// Cluster-scoped objects have no namespace. The request log does not see it.
+    pub fn object(&self, resource: &str, namespace: Option<&str>, name: &str) -> Option<Value> {
+        let found = self
+            .resources()
+            .into_iter()
+            .find(|found| found.qualified_plural() == resource)?;
+        let id = self.shared.resource_id(&found)?;
+        let stored = self.shared.storage.get(id, &key_of(namespace, name))?;
+        let mut out = Vec::new();
+        self.view(&found).write_object(&stored.object, stored.rv, &mut out);
+        serde_json::from_slice(&out).ok()
+    }
+
+    /// Every object as the API shows it, in the preferred version of its group, ordered by resource and key.
+    /// Not one snapshot: objects of different resources may be of different resourceVersions.
+    pub fn dump(&self) -> Vec<Value> {
+        let mut seen = Vec::new();
+        let mut objects = Vec::new();
+        for resource in self.resources() {
+            let Some(id) = self.shared.resource_id(&resource) else {
+                continue;
+            };
+            if seen.contains(&id) {
+                continue;
+            }
+            seen.push(id);
+            let query = ListQuery {
+                range: Range::All,
+                after: None,
+                at: None,
+                limit: 0,
+                filter: &|_, _| true,
+            };
+            let (page, _) = self.shared.storage.snapshot(id, &query);
+            let view = self.view(&resource);
+            for (_, item) in page.items {
+                let mut out = Vec::new();
+                view.write_object(&item.object, item.rv, &mut out);
+                // What the server writes is JSON; an object that is not would show in every read.
+                objects.extend(serde_json::from_slice::<Value>(&out));
+            }
+        }
+        objects
+    }
+
+    /// Every served resource, in discovery order.
+    fn resources(&self) -> Vec<std::sync::Arc<Resource>> {
+        let kinds = self.shared.registry.snapshot();
+        let versions = kinds.groups().iter().flat_map(|group| &group.versions);
+        versions.flat_map(|version| version.resources.iter().cloned()).collect()
+    }
+
+    fn view(&self, resource: &std::sync::Arc<Resource>) -> View {
+        View::new(
+            std::sync::Arc::clone(resource),
+            Representation::Full,
+            self.shared.clock.now(),
+        )
+    }
+}

@@ -1,0 +1,126 @@
+//! The server as a `tower::Service`: reads the body, applies the faults, runs the request, keeps the log.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+
+use crate::answer::Answer;
+use crate::body::Body;
+use crate::faults::{FaultySource, Refusal};
+use crate::request::Request;
+use crate::request_log::RequestRecord;
+use crate::route;
+use crate::server::Shared;
+use crate::status::Status;
+
+/// The largest body that the server reads.
+const BODY_LIMIT: usize = 3 * 1024 * 1024;
+
+/// A server as a service; a cheap clone. Made by [`FakeApiServer::service`](crate::FakeApiServer::service).
+///
+/// # Guarantees
+/// Always ready. A request whose future is dropped before it resolves has either had no effect or its whole effect.
+#[derive(Clone, Debug)]
+pub struct FakeService {
+    shared: Arc<Shared>,
+}
+
+/// The client got no answer. Only fault rules cause it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServiceError {
+    /// The request had no effect; it can be sent again.
+    #[error("connection refused")]
+    Refused,
+    /// The request had its effect, but the answer was lost.
+    #[error("connection reset by peer")]
+    Reset,
+}
+
+impl FakeService {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+}
+
+impl<B> tower::Service<http::Request<B>> for FakeService
+where
+    B: http_body::Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Response = http::Response<Body>;
+    type Error = ServiceError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, ServiceError>> + Send>>;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), ServiceError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<B>) -> Self::Future {
+        let shared = Arc::clone(&self.shared);
+        Box::pin(async move {
+            let (parts, body) = request.into_parts();
+            let mut request = Request::new(parts.method, parts.uri, parts.headers, Bytes::new());
+            match read_body(body).await {
+                Ok(bytes) => {
+                    request.body = bytes;
+                    handle(&shared, &request).await
+                }
+                Err(status) => {
+                    let mut record = RequestRecord::of(&request);
+                    record.status = Some(status.code);
+                    shared.log.push(record);
+                    Ok(Answer::from(status).into_response())
+                }
+            }
+        })
+    }
+}
+
+async fn read_body<B>(body: B) -> Result<Bytes, Status>
+where
+    B: http_body::Body,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    match Limited::new(body, BODY_LIMIT).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(Status::too_large(BODY_LIMIT)),
+        Err(error) => Err(Status::bad_request(format!(
+            "the body of the request could not be read: {error}"
+        ))),
+    }
+}
+
+async fn handle(shared: &Arc<Shared>, request: &Request) -> Result<http::Response<Body>, ServiceError> {
+    let mut record = RequestRecord::of(request);
+    let plan = shared.faults.plan(request);
+    if !plan.latency.is_zero() {
+        tokio::time::sleep(plan.latency).await;
+    }
+    if plan.compact {
+        shared.storage.compact(shared.storage.current());
+    }
+    let mut answer = match plan.refusal {
+        Some(Refusal::Connection) => {
+            shared.log.push(record);
+            return Err(ServiceError::Refused);
+        }
+        Some(Refusal::Status(status)) => Answer::from(status),
+        None => route::route(shared, request).await,
+    };
+    if plan.lose_response {
+        shared.log.push(record);
+        return Err(ServiceError::Reset);
+    }
+    if !plan.body.is_empty() {
+        answer.body = Body::stream(FaultySource::new(answer.body.into_source(), plan.body));
+    }
+    record.status = Some(answer.code);
+    shared.log.push(record);
+    Ok(answer.into_response())
+}

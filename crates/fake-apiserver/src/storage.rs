@@ -1,0 +1,352 @@
+//! The event log: one totally ordered history of every object, with one server-wide resourceVersion.
+//!
+//! Owns versions, the log, compaction, snapshots and cursors. It knows no HTTP, no kinds and no JSON: it is
+//! generic over the stored value `T` and identifies a collection by [`ResourceId`].
+//! Start at [`Storage::update`] (the one way to write), [`Storage::list`] and [`Storage::read`] (a watch).
+//!
+//! # Design
+//!
+//! Every commit takes the next resourceVersion and appends one [`Entry`] to the log and to the suffix of its
+//! resource, so that a watch of one resource never scans the events of another. A resource is an ordered map from
+//! the string key `namespace/name` (or `name`) to the chain of its versions; exact reads, continued pages and
+//! snapshots pick a version of the chain. Compaction trims the log, the suffixes and the chains together and costs
+//! as much as it removes. A watch is a [`Cursor`], not a queue: a slow reader costs nothing, never delays a writer,
+//! and is cut off when compaction has removed an event that it has not read.
+
+mod chain;
+mod entry;
+mod state;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use tokio::sync::watch;
+
+pub(crate) use entry::{Encoding, Entry};
+use state::{Resource, State};
+
+/// A resourceVersion: position in the log.
+pub(crate) type Revision = u64;
+
+/// One collection of objects in the log, such as all pods. Versions of one API share a collection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ResourceId(u32);
+
+/// An object with the revision that wrote it.
+#[derive(Debug)]
+pub(crate) struct Versioned<T> {
+    /// The commit that wrote this version.
+    pub(crate) rv: Revision,
+    /// The value, shared with the log and with readers.
+    pub(crate) object: Arc<T>,
+}
+
+impl<T> Clone for Versioned<T> {
+    fn clone(&self) -> Self {
+        Self {
+            rv: self.rv,
+            object: Arc::clone(&self.object),
+        }
+    }
+}
+
+/// What a transaction wants to happen to its key.
+#[derive(Debug)]
+pub(crate) enum Change<T> {
+    /// Leave the key as it is; no event.
+    Keep,
+    /// Create or replace the object.
+    Put(Arc<T>),
+    /// Remove the object.
+    Delete,
+}
+
+/// What a transaction did.
+#[derive(Debug)]
+pub(crate) enum Outcome<T> {
+    /// Nothing was written; the state that the closure saw.
+    Kept(Option<Versioned<T>>),
+    /// The new version.
+    Written(Versioned<T>),
+    /// The last version before the removal, and the revision of the removal.
+    Deleted { last: Versioned<T>, rv: Revision },
+}
+
+/// Which part of a resource a read covers.
+#[derive(Clone, Debug)]
+pub(crate) enum Range {
+    /// Every key.
+    All,
+    /// The keys of one namespace.
+    Namespace(String),
+    /// One key.
+    Key(String),
+}
+
+/// One page of a list.
+#[derive(Debug)]
+pub(crate) struct Page<T> {
+    /// Key and version of each item, in the byte order of the keys.
+    pub(crate) items: Vec<(Arc<str>, Versioned<T>)>,
+    /// The revision that the page shows.
+    pub(crate) rv: Revision,
+    /// More items follow after the last key of `items`.
+    pub(crate) more: bool,
+    /// How many keys of the range, filtered or not, follow the page.
+    pub(crate) remaining: usize,
+}
+
+/// Why a read at a revision failed.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum ReadError {
+    /// The revision was compacted away; `oldest` is the oldest that can be read.
+    Compacted { oldest: Revision },
+    /// The revision has not been reached.
+    Future { current: Revision },
+}
+
+/// Which items a list returns.
+pub(crate) struct ListQuery<'a, T> {
+    /// The keys covered.
+    pub(crate) range: Range,
+    /// Only keys greater than this one.
+    pub(crate) after: Option<&'a str>,
+    /// Read this revision instead of the latest.
+    pub(crate) at: Option<Revision>,
+    /// At most that many matching items; 0 means all.
+    pub(crate) limit: usize,
+    /// Which items count.
+    pub(crate) filter: &'a dyn Fn(&str, &T) -> bool,
+}
+
+/// The place of a watch in the log of one resource.
+#[derive(Debug)]
+pub(crate) struct Cursor {
+    resource: ResourceId,
+    /// Invariant: every event of the resource up to here was handed out.
+    after: Revision,
+    epoch: u64,
+    wake: watch::Receiver<()>,
+}
+
+impl Cursor {
+    /// Every event of the resource up to this revision was handed out.
+    pub(crate) fn position(&self) -> Revision {
+        self.after
+    }
+
+    /// Waits until something may have happened to the resource since the last read.
+    pub(crate) async fn changed(&mut self) {
+        // The sender lives as long as the storage; an error means that the storage is gone and the next read ends.
+        if self.wake.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// What a cursor found.
+#[derive(Debug)]
+pub(crate) enum Batch<T> {
+    /// The next events, in order.
+    Events(Vec<Arc<Entry<T>>>),
+    /// Nothing new: the cursor has seen all events of its resource up to the server's current revision.
+    Idle,
+    /// Compaction removed events that the cursor has not read.
+    Behind,
+    /// The resource was withdrawn or changed its shape; every event before that was handed out.
+    Closed,
+}
+
+/// The whole history of a server.
+#[derive(Debug)]
+pub(crate) struct Storage<T> {
+    state: RwLock<State<T>>,
+    revision: watch::Sender<Revision>,
+}
+
+impl<T> Storage<T> {
+    /// An empty history that keeps at most `max_log` events before it compacts itself.
+    pub(crate) fn new(max_log: usize) -> Self {
+        Self {
+            state: RwLock::new(State::new(max_log.max(1))),
+            revision: watch::Sender::new(0),
+        }
+    }
+
+    fn read_state(&self) -> RwLockReadGuard<'_, State<T>> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write_state(&self) -> RwLockWriteGuard<'_, State<T>> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds an empty resource. Its history starts now: a watch from an older revision is too old,
+    /// unless the resource is `ancient`, there since before the first write.
+    pub(crate) fn add_resource(&self, ancient: bool) -> ResourceId {
+        self.write_state().add_resource(ancient)
+    }
+
+    /// Removes every object of a resource, each with its event, then ends its watches for good.
+    pub(crate) fn close_resource(&self, resource: ResourceId) {
+        let keys: Vec<Arc<str>> = {
+            let state = self.read_state();
+            state.resource(resource).live_keys()
+        };
+        for key in keys {
+            let removed: Result<_, std::convert::Infallible> = self.update(resource, &key, |_| Ok(Change::Delete));
+            match removed {
+                Ok(_) => {}
+                Err(never) => match never {},
+            }
+        }
+        let wake = {
+            let mut state = self.write_state();
+            let resource = state.resource_mut(resource);
+            resource.closed = true;
+            Arc::clone(&resource.wake)
+        };
+        wake.send_replace(());
+    }
+
+    /// Ends the open watches of a resource after they have delivered what is in the log.
+    pub(crate) fn end_watches(&self, resource: ResourceId) {
+        let wake = {
+            let mut state = self.write_state();
+            let resource = state.resource_mut(resource);
+            resource.epoch += 1;
+            Arc::clone(&resource.wake)
+        };
+        wake.send_replace(());
+    }
+
+    /// The revision of the last commit.
+    pub(crate) fn current(&self) -> Revision {
+        *self.revision.borrow()
+    }
+
+    /// The oldest revision that can be read or watched from.
+    pub(crate) fn oldest(&self) -> Revision {
+        self.read_state().compacted
+    }
+
+    /// How many events the log holds.
+    pub(crate) fn log_len(&self) -> usize {
+        self.read_state().log.len()
+    }
+
+    /// How many live objects a resource holds.
+    pub(crate) fn count(&self, resource: ResourceId) -> usize {
+        self.read_state().resource(resource).live
+    }
+
+    /// Waits until the server has reached `rv`.
+    pub(crate) async fn reached(&self, rv: Revision) {
+        let mut seen = self.revision.subscribe();
+        // The sender is a field of `self`, so waiting cannot fail.
+        let _ = seen.wait_for(|current| *current >= rv).await;
+    }
+
+    /// The latest version of a key.
+    pub(crate) fn get(&self, resource: ResourceId, key: &str) -> Option<Versioned<T>> {
+        self.read_state().resource(resource).get(key)
+    }
+
+    /// The one way to write: reads the key, lets `change` decide without any lock held, commits only if the key has
+    /// not changed meanwhile, and otherwise tries again with what is there now.
+    ///
+    /// # Errors
+    /// Whatever `change` returns; nothing is written then.
+    pub(crate) fn update<E>(
+        &self,
+        resource: ResourceId,
+        key: &str,
+        mut change: impl FnMut(Option<&Versioned<T>>) -> Result<Change<T>, E>,
+    ) -> Result<Outcome<T>, E> {
+        loop {
+            let old = self.get(resource, key);
+            let new = match change(old.as_ref())? {
+                Change::Keep => return Ok(Outcome::Kept(old)),
+                Change::Put(object) => Some(object),
+                Change::Delete if old.is_none() => return Ok(Outcome::Kept(None)),
+                Change::Delete => None,
+            };
+            let (wake, rv) = {
+                let mut state = self.write_state();
+                let Some(rv) = state.commit(resource, key, old.as_ref(), new.as_ref()) else {
+                    continue;
+                };
+                let wake = Arc::clone(&state.resource(resource).wake);
+                // Inside the lock, so that the published revision never goes backwards.
+                self.revision.send_replace(rv);
+                (wake, rv)
+            };
+            wake.send_replace(());
+            return Ok(match (new, old) {
+                (Some(object), _) => Outcome::Written(Versioned { rv, object }),
+                (None, Some(last)) => Outcome::Deleted { last, rv },
+                (None, None) => Outcome::Kept(None),
+            });
+        }
+    }
+
+    /// Lists a range, at the latest or at an exact revision.
+    ///
+    /// # Errors
+    /// [`ReadError`] when `query.at` is compacted or not reached.
+    pub(crate) fn list(&self, resource: ResourceId, query: &ListQuery<'_, T>) -> Result<Page<T>, ReadError> {
+        let state = self.read_state();
+        state.check_readable(query.at)?;
+        Ok(state.resource(resource).list(query, state.rv))
+    }
+
+    /// A cursor that reads the events after `after`.
+    ///
+    /// # Errors
+    /// [`ReadError::Compacted`] when events after `after` may be missing. A future revision is allowed: the cursor
+    /// stays silent until the server gets there.
+    pub(crate) fn watch_from(&self, resource: ResourceId, after: Revision) -> Result<Cursor, ReadError> {
+        let state = self.read_state();
+        let oldest = state.compacted.max(state.resource(resource).created);
+        if after < oldest {
+            return Err(ReadError::Compacted { oldest });
+        }
+        Ok(state.resource(resource).cursor(resource, after))
+    }
+
+    /// The current state of a range and a cursor that continues exactly after it.
+    pub(crate) fn snapshot(&self, resource: ResourceId, query: &ListQuery<'_, T>) -> (Page<T>, Cursor) {
+        let state = self.read_state();
+        let page = state.resource(resource).list(query, state.rv);
+        let cursor = state.resource(resource).cursor(resource, state.rv);
+        (page, cursor)
+    }
+
+    /// The next events for a cursor, at most `max`.
+    pub(crate) fn read(&self, cursor: &mut Cursor, max: usize) -> Batch<T> {
+        let state = self.read_state();
+        let resource: &Resource<T> = state.resource(cursor.resource);
+        // Marked before looking, so that an event committed later wakes the cursor.
+        cursor.wake.mark_unchanged();
+        if resource.trimmed > cursor.after {
+            return Batch::Behind;
+        }
+        let events = resource.after(cursor.after, max);
+        if let Some(last) = events.last() {
+            cursor.after = last.rv;
+            return Batch::Events(events);
+        }
+        if resource.closed || resource.epoch != cursor.epoch {
+            return Batch::Closed;
+        }
+        cursor.after = cursor.after.max(state.rv);
+        Batch::Idle
+    }
+
+    /// Forgets every event and every old version up to `rv` (at most the current revision).
+    /// Reads and watches from older revisions then fail as expired.
+    pub(crate) fn compact(&self, rv: Revision) {
+        self.write_state().compact(rv);
+    }
+}

@@ -1,0 +1,283 @@
+//! What the storage's lock guards: the log and the resources. Commit, list and compaction are here.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::chain::{Chain, Version};
+use super::{Cursor, Entry, ListQuery, Page, Range, ReadError, ResourceId, Revision, Versioned};
+
+/// Everything behind the lock.
+#[derive(Debug)]
+pub(super) struct State<T> {
+    pub(super) rv: Revision,
+    /// The oldest readable revision. Invariant: `compacted <= rv`.
+    pub(super) compacted: Revision,
+    /// Invariant: ascending by revision, all above `compacted`.
+    pub(super) log: VecDeque<Arc<Entry<T>>>,
+    resources: Vec<Resource<T>>,
+    max_log: usize,
+}
+
+/// One collection.
+#[derive(Debug)]
+pub(super) struct Resource<T> {
+    keys: BTreeMap<Arc<str>, Chain<T>>,
+    /// Invariant: the number of chains in `keys` that are live.
+    pub(super) live: usize,
+    /// Invariant: exactly the entries of the log for this resource, in order.
+    suffix: VecDeque<Arc<Entry<T>>>,
+    /// The revision of the newest event that compaction took from `suffix`.
+    pub(super) trimmed: Revision,
+    /// Where the history of this resource begins.
+    pub(super) created: Revision,
+    /// The resource is gone; watches end once they have read all.
+    pub(super) closed: bool,
+    /// Watches opened under an older epoch end once they have read all.
+    pub(super) epoch: u64,
+    pub(super) wake: Arc<watch::Sender<()>>,
+}
+
+impl<T> State<T> {
+    pub(super) fn new(max_log: usize) -> Self {
+        Self {
+            rv: 0,
+            compacted: 0,
+            log: VecDeque::new(),
+            resources: Vec::new(),
+            max_log,
+        }
+    }
+
+    pub(super) fn add_resource(&mut self, ancient: bool) -> ResourceId {
+        let id = ResourceId(u32::try_from(self.resources.len()).unwrap_or(u32::MAX));
+        self.resources.push(Resource {
+            keys: BTreeMap::new(),
+            live: 0,
+            suffix: VecDeque::new(),
+            trimmed: 0,
+            created: if ancient { 0 } else { self.rv },
+            closed: false,
+            epoch: 0,
+            wake: Arc::new(watch::Sender::new(())),
+        });
+        id
+    }
+
+    pub(super) fn resource(&self, id: ResourceId) -> &Resource<T> {
+        &self.resources[id.0 as usize]
+    }
+
+    pub(super) fn resource_mut(&mut self, id: ResourceId) -> &mut Resource<T> {
+        &mut self.resources[id.0 as usize]
+    }
+
+    pub(super) fn check_readable(&self, at: Option<Revision>) -> Result<(), ReadError> {
+        match at {
+            Some(rv) if rv < self.compacted => Err(ReadError::Compacted { oldest: self.compacted }),
+            Some(rv) if rv > self.rv => Err(ReadError::Future { current: self.rv }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes `new` over `old`; none if the key is no longer what the caller saw.
+    pub(super) fn commit(
+        &mut self,
+        id: ResourceId,
+        key: &str,
+        old: Option<&Versioned<T>>,
+        new: Option<&Arc<T>>,
+    ) -> Option<Revision> {
+        let rv = self.rv + 1;
+        let resource = &mut self.resources[id.0 as usize];
+        let current = resource.keys.get_key_value(key);
+        let seen = current.and_then(|(_, chain)| chain.latest());
+        if seen.as_ref().map(|version| version.rv) != old.map(|version| version.rv) {
+            return None;
+        }
+        let key: Arc<str> = current.map_or_else(|| Arc::from(key), |(key, _)| Arc::clone(key));
+        let version = Version {
+            rv,
+            object: new.cloned(),
+        };
+        match (old.is_some(), new.is_some()) {
+            (false, true) => resource.live += 1,
+            (true, false) => resource.live -= 1,
+            _ => {}
+        }
+        if let Some(chain) = resource.keys.get_mut(&key) {
+            chain.push(version);
+        } else {
+            resource.keys.insert(Arc::clone(&key), Chain::new(version));
+        }
+        let entry = Arc::new(Entry::new(
+            rv,
+            id,
+            key,
+            seen.map(|version| version.object),
+            new.cloned(),
+        ));
+        resource.suffix.push_back(Arc::clone(&entry));
+        self.log.push_back(entry);
+        self.rv = rv;
+        if self.log.len() > self.max_log {
+            // A quarter at a time, so that the cost is spread and readers keep most of the history.
+            let drop = (self.max_log / 4).max(1);
+            let oldest = self.log[drop.min(self.log.len()) - 1].rv;
+            self.compact(oldest);
+        }
+        Some(rv)
+    }
+
+    pub(super) fn compact(&mut self, oldest: Revision) {
+        let oldest = oldest.min(self.rv);
+        if oldest <= self.compacted {
+            return;
+        }
+        self.compacted = oldest;
+        while self.log.front().is_some_and(|entry| entry.rv <= oldest) {
+            let Some(entry) = self.log.pop_front() else { break };
+            let resource = &mut self.resources[entry.resource.0 as usize];
+            resource.suffix.pop_front();
+            resource.trimmed = entry.rv;
+            if resource
+                .keys
+                .get_mut(&entry.key)
+                .is_some_and(|chain| chain.trim(oldest))
+            {
+                resource.keys.remove(&entry.key);
+            }
+        }
+    }
+
+    /// Panics if a stated invariant does not hold.
+    #[cfg(test)]
+    pub(super) fn check_invariants(&self) {
+        assert!(self.compacted <= self.rv);
+        assert!(self.log.iter().zip(self.log.iter().skip(1)).all(|(a, b)| a.rv < b.rv));
+        assert!(self.log.front().is_none_or(|entry| entry.rv > self.compacted));
+        for (index, resource) in self.resources.iter().enumerate() {
+            assert_eq!(
+                resource.live,
+                resource.keys.values().filter(|chain| chain.is_live()).count()
+            );
+            let from_log: Vec<_> = self
+                .log
+                .iter()
+                .filter(|entry| entry.resource.0 as usize == index)
+                .map(|entry| entry.rv)
+                .collect();
+            let suffix: Vec<_> = resource.suffix.iter().map(|entry| entry.rv).collect();
+            assert_eq!(suffix, from_log);
+            let versions: usize = resource.keys.values().map(Chain::len).sum();
+            assert!(
+                versions <= resource.keys.len() + resource.suffix.len(),
+                "versions that nobody can read"
+            );
+            for chain in resource.keys.values().filter(|chain| !chain.is_live()) {
+                assert!(chain.at(self.compacted).is_some() || chain.len() > 1 || !resource.suffix.is_empty());
+            }
+        }
+    }
+}
+
+impl<T> Resource<T> {
+    pub(super) fn get(&self, key: &str) -> Option<Versioned<T>> {
+        self.keys.get(key).and_then(Chain::latest)
+    }
+
+    pub(super) fn live_keys(&self) -> Vec<Arc<str>> {
+        self.keys
+            .iter()
+            .filter(|(_, chain)| chain.is_live())
+            .map(|(key, _)| Arc::clone(key))
+            .collect()
+    }
+
+    pub(super) fn cursor(&self, resource: ResourceId, after: Revision) -> Cursor {
+        Cursor {
+            resource,
+            after,
+            epoch: self.epoch,
+            wake: self.wake.subscribe(),
+        }
+    }
+
+    /// The events after a revision, at most `max`.
+    pub(super) fn after(&self, rv: Revision, max: usize) -> Vec<Arc<Entry<T>>> {
+        let start = self.suffix.partition_point(|entry| entry.rv <= rv);
+        self.suffix.range(start..).take(max).cloned().collect()
+    }
+
+    pub(super) fn list(&self, query: &ListQuery<'_, T>, current: Revision) -> Page<T> {
+        let rv = query.at.unwrap_or(current);
+        let version = |chain: &Chain<T>| {
+            if query.at.is_some() {
+                chain.at(rv)
+            } else {
+                chain.latest()
+            }
+        };
+        let (low, high) = bounds(&query.range, query.after);
+        let mut page = Page {
+            items: Vec::new(),
+            rv,
+            more: false,
+            remaining: 0,
+        };
+        if is_empty(&low, &high) {
+            return page;
+        }
+        if query.limit == 0 && matches!(query.range, Range::All) {
+            page.items.reserve(self.live);
+        }
+        let mut keys = self
+            .keys
+            .range::<str, _>((low.as_ref().map(String::as_str), high.as_ref().map(String::as_str)));
+        for (key, chain) in keys.by_ref() {
+            let Some(found) = version(chain) else { continue };
+            if query.limit > 0 && page.items.len() == query.limit {
+                // The next live key decides whether there is more; a filter may still reject it, as on a real server.
+                page.more = true;
+                page.remaining = 1 + keys.filter(|(_, chain)| version(chain).is_some()).count();
+                break;
+            }
+            if (query.filter)(key, &found.object) {
+                page.items.push((Arc::clone(key), found));
+            }
+        }
+        page
+    }
+}
+
+/// The keys of a range that come after `after`.
+fn bounds(range: &Range, after: Option<&str>) -> (Bound<String>, Bound<String>) {
+    let (mut low, high) = match range {
+        Range::All => (Bound::Unbounded, Bound::Unbounded),
+        // '0' is the byte after '/'.
+        Range::Namespace(namespace) => (
+            Bound::Included(format!("{namespace}/")),
+            Bound::Excluded(format!("{namespace}0")),
+        ),
+        Range::Key(key) => (Bound::Included(key.clone()), Bound::Included(key.clone())),
+    };
+    if let Some(after) = after {
+        let before_range = matches!(&low, Bound::Included(first) if after < first.as_str());
+        if !before_range {
+            low = Bound::Excluded(after.to_owned());
+        }
+    }
+    (low, high)
+}
+
+/// True for bounds that `BTreeMap::range` refuses.
+fn is_empty(low: &Bound<String>, high: &Bound<String>) -> bool {
+    match (low, high) {
+        (Bound::Included(low), Bound::Included(high)) => low > high,
+        (Bound::Excluded(low) | Bound::Included(low), Bound::Excluded(high))
+        | (Bound::Excluded(low), Bound::Included(high)) => low >= high,
+        _ => false,
+    }
+}

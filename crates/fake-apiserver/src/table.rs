@@ -1,0 +1,295 @@
+//! The table representation: what `kubectl get` shows.
+//!
+//! Kinds that users look at most have the columns of the real server; all others show name and age.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::kinds::{Resource, TableColumn};
+use crate::object::{Object, TypeMeta, write_metadata};
+use crate::storage::Revision;
+use crate::stored::Stored;
+
+/// Whether a table says what its columns are: later events of a watch do not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Columns {
+    Shown,
+    Omitted,
+}
+
+/// Computes the cells of a row from an object's JSON and its age.
+type Cells = fn(&Object, &str) -> Vec<Value>;
+
+/// The kinds whose columns are those of the real server.
+const KNOWN: &[(&str, &str, Cells)] = &[
+    ("", "pods", pod),
+    ("", "namespaces", |object, age| {
+        vec![name(object), text(&field(object, "status"), "/phase"), age.into()]
+    }),
+    ("", "configmaps", |object, age| {
+        let count = |name: &str| field(object, name).as_object().map_or(0, serde_json::Map::len);
+        vec![name(object), (count("data") + count("binaryData")).into(), age.into()]
+    }),
+    ("", "secrets", |object, age| {
+        let count = field(object, "data").as_object().map_or(0, serde_json::Map::len);
+        vec![name(object), field(object, "type"), count.into(), age.into()]
+    }),
+    ("apiextensions.k8s.io", "customresourcedefinitions", |object, _| {
+        vec![
+            name(object),
+            created(object).map_or(Value::Null, |time| crate::clock::time_text(time).into()),
+        ]
+    }),
+];
+
+fn cells_of(resource: &Resource) -> Option<Cells> {
+    let found = KNOWN
+        .iter()
+        .find(|(group, plural, _)| resource.group == *group && resource.plural == *plural);
+    found.map(|(.., cells)| *cells)
+}
+
+/// The columns of a resource: its own where the cells are known, else name and age.
+fn columns(resource: &Resource) -> Vec<TableColumn> {
+    if cells_of(resource).is_some() {
+        return resource.policy.table.clone();
+    }
+    let column = |name: &'static str, kind: &'static str, format: &'static str| TableColumn {
+        name: name.into(),
+        kind: kind.into(),
+        format: format.into(),
+        priority: 0,
+        json_path: None,
+    };
+    let mut columns = vec![column("Name", "string", "name")];
+    let printed = resource.policy.table.iter().filter(|column| column.json_path.is_some());
+    columns.extend(printed.cloned());
+    if columns.len() == 1 {
+        columns.push(column("Age", if resource.custom { "date" } else { "string" }, ""));
+    }
+    columns
+}
+
+/// Writes everything up to the first row.
+pub(crate) fn write_head(
+    resource: &Resource,
+    shown: Columns,
+    rv: Revision,
+    continue_token: Option<&str>,
+    remaining: Option<usize>,
+    out: &mut Vec<u8>,
+) {
+    let mut metadata = serde_json::Map::new();
+    if rv > 0 {
+        metadata.insert("resourceVersion".to_owned(), rv.to_string().into());
+    }
+    if let Some(token) = continue_token {
+        metadata.insert("continue".to_owned(), token.into());
+    }
+    if let Some(remaining) = remaining {
+        metadata.insert("remainingItemCount".to_owned(), remaining.into());
+    }
+    let definitions = match shown {
+        Columns::Omitted => Value::Null,
+        Columns::Shown => columns(resource)
+            .into_iter()
+            .map(|column| {
+                json!({
+                    "name": column.name, "type": column.kind, "format": column.format, "description": "",
+                    "priority": column.priority,
+                })
+            })
+            .collect(),
+    };
+    let metadata = Value::Object(metadata);
+    let head = format!(
+        "{{\"kind\":\"Table\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":{metadata},\
+         \"columnDefinitions\":{definitions},\"rows\":["
+    );
+    out.extend_from_slice(head.as_bytes());
+}
+
+/// Writes one row, with the metadata of its object.
+pub(crate) fn write_row(resource: &Resource, stored: &Stored, rv: Revision, now: Timestamp, out: &mut Vec<u8>) {
+    let object = stored.object();
+    let age = age(&object, now);
+    let cells = match cells_of(resource) {
+        Some(cells) => cells(&object, &age),
+        None => columns(resource)
+            .iter()
+            .map(|column| match (&column.json_path, column.name.as_ref()) {
+                (None, "Name") => name(&object),
+                (None, _) if resource.custom => creation_text(&object),
+                (None, _) => age.as_str().into(),
+                (Some(path), _) => printed(&object, path, column.kind.as_ref()),
+            })
+            .collect(),
+    };
+    out.extend_from_slice(b"{\"cells\":");
+    out.extend_from_slice(Value::Array(cells).to_string().as_bytes());
+    out.extend_from_slice(b",\"object\":");
+    let type_meta = TypeMeta {
+        api_version: "meta.k8s.io/v1",
+        kind: "PartialObjectMetadata",
+    };
+    write_metadata(&stored.canonical, Some(type_meta), rv, out);
+    out.push(b'}');
+}
+
+fn name(object: &Object) -> Value {
+    object.meta.name.as_str().into()
+}
+
+fn created(object: &Object) -> Option<Timestamp> {
+    object.meta.creation_timestamp
+}
+
+fn creation_text(object: &Object) -> Value {
+    created(object).map_or(Value::Null, |time| crate::clock::time_text(time).into())
+}
+
+fn field(object: &Object, name: &str) -> Value {
+    // Stored bytes are JSON; an absent field has no cells.
+    object
+        .field(name)
+        .and_then(|bytes| serde_json::from_slice(bytes).ok())
+        .unwrap_or_default()
+}
+
+fn text(value: &Value, path: &str) -> Value {
+    value.pointer(path).cloned().unwrap_or_else(|| "".into())
+}
+
+/// The value of an additional printer column. Simple paths only: names and the dots between them.
+fn printed(object: &Object, path: &str, kind: &str) -> Value {
+    let mut names = path.split('.').filter(|part| !part.is_empty());
+    let Some(first) = names.next() else { return Value::Null };
+    let rest: Vec<&str> = names.collect();
+    let value = if first == "metadata" {
+        match rest.as_slice() {
+            ["creationTimestamp"] => return creation_text(object),
+            ["name"] => name(object),
+            ["namespace"] => object.meta.namespace.as_str().into(),
+            ["generation"] => object.meta.generation.into(),
+            ["labels", label] => object.meta.labels.get(label).map_or(Value::Null, Into::into),
+            ["annotations", key] => object.meta.annotations.get(key).map_or(Value::Null, Into::into),
+            _ => Value::Null,
+        }
+    } else {
+        rest.iter().fold(field(object, first), |mut value, name| {
+            value.get_mut(*name).map(Value::take).unwrap_or_default()
+        })
+    };
+    match (kind, &value) {
+        (_, Value::Null)
+        | ("string", Value::String(_))
+        | ("integer" | "number", Value::Number(_))
+        | ("boolean", Value::Bool(_)) => value,
+        ("string", other) => other.to_string().into(),
+        _ => value,
+    }
+}
+
+fn pod(object: &Object, age: &str) -> Vec<Value> {
+    let (spec, status) = (field(object, "spec"), field(object, "status"));
+    let containers = spec
+        .pointer("/containers")
+        .and_then(Value::as_array)
+        .map_or(0, Vec::len);
+    let statuses = status
+        .pointer("/containerStatuses")
+        .and_then(Value::as_array)
+        .cloned()
+        .unwrap_or_default();
+    let ready = statuses.iter().filter(|status| status["ready"] == true).count();
+    let restarts: i64 = statuses
+        .iter()
+        .filter_map(|status| status["restartCount"].as_i64())
+        .sum();
+    let waiting = statuses.iter().rev().find_map(|status| {
+        let state = status.get("state")?;
+        state
+            .pointer("/waiting/reason")
+            .or_else(|| state.pointer("/terminated/reason"))
+            .and_then(Value::as_str)
+    });
+    let reason = status.pointer("/reason").and_then(Value::as_str);
+    let phase = status.pointer("/phase").and_then(Value::as_str).unwrap_or_default();
+    let shown = if object.meta.deletion_timestamp.is_some() {
+        "Terminating"
+    } else {
+        waiting.or(reason).unwrap_or(phase)
+    };
+    let or_none = |value: Option<&str>| Value::from(value.filter(|value| !value.is_empty()).unwrap_or("<none>"));
+    vec![
+        name(object),
+        format!("{ready}/{containers}").into(),
+        shown.into(),
+        restarts.to_string().into(),
+        age.into(),
+        or_none(status.pointer("/podIP").and_then(Value::as_str)),
+        or_none(spec.pointer("/nodeName").and_then(Value::as_str)),
+        or_none(status.pointer("/nominatedNodeName").and_then(Value::as_str)),
+        "<none>".into(),
+    ]
+}
+
+/// The age as kubectl writes it.
+fn age(object: &Object, now: Timestamp) -> String {
+    let Some(created) = created(object) else {
+        return "<unknown>".to_owned();
+    };
+    let seconds = now.as_second() - created.as_second();
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
+    let with = |value: i64, unit: &str, rest: i64, small: &str| {
+        if rest == 0 {
+            format!("{value}{unit}")
+        } else {
+            format!("{value}{unit}{rest}{small}")
+        }
+    };
+    match seconds {
+        i64::MIN..=-2 => "<invalid>".to_owned(),
+        -1..=0 => "0s".to_owned(),
+        1..120 => format!("{seconds}s"),
+        120..600 => with(minutes, "m", seconds % 60, "s"),
+        600..10_800 => format!("{minutes}m"),
+        10_800..28_800 => with(hours, "h", minutes % 60, "m"),
+        28_800..172_800 => format!("{hours}h"),
+        172_800..691_200 => with(days, "d", hours % 24, "h"),
+        691_200..63_072_000 => format!("{days}d"),
+        63_072_000..252_288_000 => with(days / 365, "y", days % 365, "d"),
+        _ => format!("{}y", days / 365),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn age_is_written_as_kubectl_writes_it() {
+        let created: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let mut object = Object::default();
+        assert_eq!(age(&object, created), "<unknown>");
+        object.meta.creation_timestamp = Some(created);
+        let cases = [
+            (0, "0s"),
+            (119, "119s"),
+            (120, "2m"),
+            (125, "2m5s"),
+            (660, "11m"),
+            (10_800, "3h"),
+            (11_100, "3h5m"),
+            (28_800, "8h"),
+            (172_800, "2d"),
+            (176_400, "2d1h"),
+            (864_000, "10d"),
+            (63_072_000, "2y"),
+        ];
+        for (seconds, expected) in cases {
+            let now = Timestamp::from_second(created.as_second() + seconds).unwrap();
+            assert_eq!(age(&object, now), expected, "{seconds} s");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Creates an object.
+
+use std::sync::Arc;
+
+use super::Context;
+use super::write::{self, WriteOptions};
+use crate::answer::Answer;
+use crate::hooks;
+use crate::kinds::{GenerationMode, Resource};
+use crate::namespaces;
+use crate::negotiate::Shape;
+use crate::object::Object;
+use crate::server::Shared;
+use crate::status::{Status, Subject};
+use crate::storage::{Change, Outcome, ResourceId, Versioned};
+use crate::stored::{Stored, key_of};
+use crate::validation::validate_create;
+
+/// How often a generated name that exists already is generated anew.
+const NAME_ATTEMPTS: usize = 8;
+
+/// `POST` to a collection.
+///
+/// # Errors
+/// 400, 403, 404, 406, 409, 415, 422, and 500 for a given resourceVersion.
+pub(super) fn create(context: Context<'_>) -> Result<Answer, Status> {
+    let view = context.view(Shape::Object)?;
+    let options = write::options(context, "CreateOptions")?;
+    let decoded = write::body(context, options)?;
+    let object = decoded.object;
+    let version = create_in(context, object, options)?;
+    Ok(write::shown(&view, 201, &version, &decoded.warnings))
+}
+
+/// Creates a decoded object in the namespace of the path.
+pub(super) fn create_in(
+    context: Context<'_>,
+    mut object: Object,
+    options: WriteOptions,
+) -> Result<Versioned<Stored>, Status> {
+    let resource = context.resource;
+    write::settle_namespace(resource, context.namespace(), &mut object)?;
+    if !matches!(object.meta.resource_version.as_str(), "" | "0") {
+        return Err(Status::untyped(
+            "resourceVersion should not be set on objects to be created",
+        ));
+    }
+    namespaces::check_create(context.server, context.subject(), &object)?;
+    prepare(context.server, resource, &mut object, StatusField::Policy);
+    hooks::before_create(resource, &mut object);
+    write::track_fields(context, None, &mut object);
+    store_new(context.server, resource, context.id, object, options.dry_run)
+}
+
+/// What happens to the status of a new object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StatusField {
+    /// Dropped or kept as the resource says.
+    Policy,
+    /// Kept: the object is put there by the test, not by a client.
+    Kept,
+}
+
+fn prepare(server: &Shared, resource: &Resource, object: &mut Object, status: StatusField) {
+    let policy = &resource.policy;
+    let meta = &mut object.meta;
+    meta.resource_version.clear();
+    meta.self_link.clear();
+    meta.deletion_timestamp = None;
+    meta.deletion_grace_period_seconds = None;
+    meta.creation_timestamp = Some(server.clock.now());
+    meta.uid = server.names.uid();
+    match policy.generation {
+        GenerationMode::Managed | GenerationMode::ManagedWithAnnotations | GenerationMode::Fixed => meta.generation = 1,
+        GenerationMode::Client | GenerationMode::ClientThenIncrement => {}
+    }
+    for finalizer in &policy.finalizers_on_create {
+        if !meta.finalizers.iter().any(|present| present == finalizer) {
+            meta.finalizers.push(finalizer.to_string());
+        }
+    }
+    let drops_status = policy.status.subresource && !policy.status.kept_on_create;
+    if status == StatusField::Policy && drops_status {
+        hooks::reset_status(resource, object);
+    }
+}
+
+fn store_new(
+    server: &Shared,
+    resource: &Resource,
+    id: ResourceId,
+    mut object: Object,
+    dry_run: bool,
+) -> Result<Versioned<Stored>, Status> {
+    let generated = object.meta.name.is_empty() && !object.meta.generate_name.is_empty();
+    let attempts = if generated { NAME_ATTEMPTS } else { 1 };
+    let mut result = Err(Status::untyped("no name was generated"));
+    for _ in 0..attempts {
+        if generated {
+            object.meta.name = server.names.name(&object.meta.generate_name);
+        }
+        let mut errors = validate_create(resource, &object.meta);
+        errors.extend(hooks::validate_create(resource, &object));
+        write::check(resource, &object.meta.name, &errors)?;
+        result = insert(server, super::subject(resource), resource, id, &object, dry_run);
+        if !matches!(&result, Err(status) if status.reason == "AlreadyExists") {
+            break;
+        }
+    }
+    result
+}
+
+fn insert(
+    server: &Shared,
+    subject: Subject<'_>,
+    resource: &Resource,
+    id: ResourceId,
+    object: &Object,
+    dry_run: bool,
+) -> Result<Versioned<Stored>, Status> {
+    let name = object.meta.name.as_str();
+    let key = key_of(Some(&object.meta.namespace), name);
+    let stored = Arc::new(Stored::of(resource, object));
+    let outcome = server.storage.update(id, &key, |old| match old {
+        Some(old) if old.object.object().meta.deletion_timestamp.is_some() => Err(Status::being_deleted(subject, name)),
+        Some(_) => Err(Status::already_exists(subject, name)),
+        None if dry_run => Ok(Change::Keep),
+        None => Ok(Change::Put(Arc::clone(&stored))),
+    })?;
+    Ok(match outcome {
+        Outcome::Written(version) | Outcome::Deleted { last: version, .. } => version,
+        Outcome::Kept(_) => write::unstored(stored, 0),
+    })
+}
+
+/// Puts an object there without a request, with the status that it has.
+///
+/// # Errors
+/// As for a create.
+pub(crate) fn create_object(
+    server: &Shared,
+    resource: &Resource,
+    id: ResourceId,
+    mut object: Object,
+) -> Result<Versioned<Stored>, Status> {
+    let namespace = object.meta.namespace.clone();
+    write::settle_namespace(resource, Some(&namespace), &mut object)?;
+    if resource.namespaced() && namespace.is_empty() {
+        return Err(Status::bad_request(
+            "an object of a namespaced resource needs a namespace",
+        ));
+    }
+    namespaces::check_create(server, super::subject(resource), &object)?;
+    prepare(server, resource, &mut object, StatusField::Kept);
+    hooks::before_create(resource, &mut object);
+    store_new(server, resource, id, object, false)
+}

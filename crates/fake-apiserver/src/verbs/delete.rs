@@ -1,0 +1,335 @@
+//! Removes an object: preconditions, propagation, finalizers and grace, by the rules of Go's registry store.
+
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::Context;
+use super::write::{self, dry_run_causes, options_subject};
+use crate::answer::Answer;
+use crate::codec::{DeleteOptions, decode_delete_options};
+use crate::hooks::{self, Kept};
+use crate::kinds::{DeleteReturns, Propagation, Resource};
+use crate::namespaces;
+use crate::negotiate::Shape;
+use crate::object::Object;
+use crate::request::Query;
+use crate::server::Shared;
+use crate::status::{Cause, Status};
+use crate::storage::{Change, Outcome, Versioned};
+use crate::stored::{Stored, key_of};
+
+const ORPHAN: &str = "orphan";
+const FOREGROUND: &str = "foregroundDeletion";
+
+/// What a delete did.
+#[derive(Debug)]
+pub(super) enum Deleted {
+    /// The object is gone; its last version.
+    Gone(Versioned<Stored>),
+    /// The object stays for now.
+    Stays(Versioned<Stored>),
+}
+
+/// `DELETE` of one object.
+///
+/// # Errors
+/// 400, 403, 404, 406, 409, 415, 422.
+pub(super) fn delete(context: Context<'_>) -> Result<Answer, Status> {
+    let view = context.view(Shape::Object)?;
+    let options = options(context)?;
+    namespaces::check_delete(context.subject(), context.name())?;
+    let deleted = delete_one(context, context.namespace(), context.name(), &options)?;
+    let object_is_shown = context.resource.policy.delete_returns == DeleteReturns::Object;
+    Ok(match deleted {
+        Deleted::Gone(last) if object_is_shown => write::shown(&view, 200, &last, &[]),
+        Deleted::Gone(last) => {
+            let uid = last.object.object().meta.uid;
+            Status::deleted(context.subject(), context.name(), &uid).into()
+        }
+        Deleted::Stays(version) => {
+            let code = if options.orphan_dependents == Some(false) {
+                202
+            } else {
+                200
+            };
+            write::shown(&view, code, &version, &[])
+        }
+    })
+}
+
+/// Reads the options, from the body or, if there is none, from the query.
+///
+/// # Errors
+/// 400, 415, 422.
+pub(super) fn options(context: Context<'_>) -> Result<DeleteOptions, Status> {
+    let request = context.request;
+    let options = if request.body.is_empty() {
+        from_query(&request.query)?
+    } else {
+        let content_type = write::content_type(context)?;
+        decode_delete_options(content_type, &request.body).map_err(|error| write::decode_status(&error))?
+    };
+    let mut causes = Vec::new();
+    if let (Some(_), Some(policy)) = (options.orphan_dependents, &options.propagation_policy) {
+        let text = format!("Invalid value: {policy:?}: orphanDependents and deletionPropagation cannot be both set");
+        causes.push(Cause::new("FieldValueInvalid", text, "propagationPolicy"));
+    }
+    if let Some(policy) = &options.propagation_policy
+        && !matches!(policy.as_str(), "Foreground" | "Background" | "Orphan")
+    {
+        let text = format!(
+            "Unsupported value: {policy:?}: supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\""
+        );
+        causes.push(Cause::new("FieldValueNotSupported", text, "propagationPolicy"));
+    }
+    causes.extend(dry_run_causes(options.dry_run.iter().map(String::as_str)));
+    if causes.is_empty() {
+        Ok(options)
+    } else {
+        Err(Status::invalid(options_subject("DeleteOptions"), "", causes))
+    }
+}
+
+fn from_query(query: &Query) -> Result<DeleteOptions, Status> {
+    let grace = query.non_empty("gracePeriodSeconds").map(|raw| {
+        raw.parse::<i64>()
+            .map_err(|_| Status::bad_request(format!("strconv.ParseInt: parsing {raw:?}: invalid syntax")))
+    });
+    Ok(DeleteOptions {
+        grace_period_seconds: grace.transpose()?,
+        preconditions: None,
+        orphan_dependents: query.get("orphanDependents").map(|_| query.flag("orphanDependents")),
+        propagation_policy: query.non_empty("propagationPolicy").map(str::to_owned),
+        dry_run: query
+            .all("dryRun")
+            .filter(|value| !value.is_empty())
+            .map(str::to_owned)
+            .collect(),
+    })
+}
+
+/// Deletes one object of the context's resource.
+///
+/// # Errors
+/// 404 and 409.
+pub(super) fn delete_one(
+    context: Context<'_>,
+    namespace: Option<&str>,
+    name: &str,
+    options: &DeleteOptions,
+) -> Result<Deleted, Status> {
+    let server = context.server;
+    let key = key_of(namespace, name);
+    let dry_run = !options.dry_run.is_empty();
+    loop {
+        let mut next = Next::Remove;
+        let mut shown = None;
+        let outcome = server.storage.update(context.id, &key, |old| {
+            let old = old.ok_or_else(|| Status::not_found(context.subject(), name))?;
+            let current = old.object.object();
+            check_preconditions(context, name, options, old, &current)?;
+            let mut new = current.clone();
+            next = begin(server, context.resource, options, &mut new);
+            if next == Next::Remove {
+                return Ok(if dry_run { Change::Keep } else { Change::Delete });
+            }
+            if new == current {
+                shown = None;
+                return Ok(Change::Keep);
+            }
+            write::track_fields(context, Some(&current), &mut new);
+            let stored = Arc::new(Stored::of(context.resource, &new));
+            shown = Some(write::unstored(Arc::clone(&stored), old.rv));
+            Ok(if dry_run { Change::Keep } else { Change::Put(stored) })
+        })?;
+        let version = match outcome {
+            Outcome::Deleted { last, .. } => return Ok(Deleted::Gone(last)),
+            Outcome::Written(version) => Some(version),
+            Outcome::Kept(old) => shown.or(old),
+        };
+        let version = version.ok_or_else(|| Status::not_found(context.subject(), name))?;
+        match next {
+            Next::Stay => return Ok(Deleted::Stays(version)),
+            Next::Remove => return Ok(Deleted::Gone(version)),
+            Next::MarkThenRemove if dry_run => return Ok(Deleted::Gone(version)),
+            // The mark is an event of its own; the removal follows as a second one.
+            Next::MarkThenRemove => return Ok(Deleted::Gone(remove_marked(server, context, &key, version))),
+        }
+    }
+}
+
+fn remove_marked(server: &Shared, context: Context<'_>, key: &str, marked: Versioned<Stored>) -> Versioned<Stored> {
+    let removed: Result<_, std::convert::Infallible> = server.storage.update(context.id, key, |old| {
+        let same = old.is_some_and(|old| old.rv == marked.rv);
+        Ok(if same { Change::Delete } else { Change::Keep })
+    });
+    match removed {
+        Ok(_) => marked,
+        Err(never) => match never {},
+    }
+}
+
+/// What a delete does to the object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// Store the marked object; it stays.
+    Stay,
+    /// Store the marked object, then remove it.
+    MarkThenRemove,
+    /// Remove the object as it is.
+    Remove,
+}
+
+fn begin(server: &Shared, resource: &Resource, options: &DeleteOptions, object: &mut Object) -> Next {
+    let now = server.clock.now();
+    let graceful = resource.policy.graceful_deletion;
+    if graceful && object.meta.deletion_timestamp.is_some() {
+        return shorten(options, object);
+    }
+    set_propagation_finalizers(resource, options, object);
+    if graceful {
+        let grace = grace_of(options, object);
+        mark(object, now, grace);
+        return if grace == 0 && object.meta.finalizers.is_empty() {
+            Next::MarkThenRemove
+        } else {
+            Next::Stay
+        };
+    }
+    let kept = hooks::keeps(resource, object) == Kept::Yes;
+    if object.meta.finalizers.is_empty() && !kept {
+        return Next::Remove;
+    }
+    if object.meta.deletion_timestamp.is_none() {
+        hooks::on_delete(resource, object);
+        mark(object, now, 0);
+    }
+    Next::Stay
+}
+
+fn mark(object: &mut Object, now: Timestamp, grace: i64) {
+    let meta = &mut object.meta;
+    if meta.generation > 0 {
+        meta.generation += 1;
+    }
+    meta.deletion_timestamp = Some(later(now, grace));
+    meta.deletion_grace_period_seconds = Some(grace);
+}
+
+fn later(time: Timestamp, seconds: i64) -> Timestamp {
+    time.checked_add(SignedDuration::from_secs(seconds))
+        .unwrap_or(Timestamp::MAX)
+}
+
+/// A second delete of a pod can only shorten the time that it has left.
+fn shorten(options: &DeleteOptions, object: &mut Object) -> Next {
+    let meta = &mut object.meta;
+    let Some(grace) = meta.deletion_grace_period_seconds else {
+        return Next::Remove;
+    };
+    match options.grace_period_seconds {
+        Some(wanted) if wanted < grace => {
+            let wanted = wanted.max(0);
+            meta.deletion_timestamp = meta.deletion_timestamp.map(|time| later(time, wanted - grace));
+            meta.deletion_grace_period_seconds = Some(wanted);
+            if wanted == 0 && meta.finalizers.is_empty() {
+                Next::MarkThenRemove
+            } else {
+                Next::Stay
+            }
+        }
+        _ => Next::Stay,
+    }
+}
+
+/// How long a pod may run on: not at all unless a node runs it.
+fn grace_of(options: &DeleteOptions, object: &Object) -> i64 {
+    #[derive(serde::Deserialize, Default)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Spec {
+        node_name: String,
+        termination_grace_period_seconds: Option<i64>,
+    }
+    #[derive(serde::Deserialize, Default)]
+    #[serde(default)]
+    struct PodStatus {
+        phase: String,
+    }
+    let spec: Spec = part(object, "spec");
+    let status: PodStatus = part(object, "status");
+    let grace = options
+        .grace_period_seconds
+        .or(spec.termination_grace_period_seconds)
+        .unwrap_or(30);
+    if spec.node_name.is_empty() || matches!(status.phase.as_str(), "Succeeded" | "Failed") {
+        0
+    } else {
+        grace.max(0)
+    }
+}
+
+fn part<T: serde::de::DeserializeOwned + Default>(object: &Object, field: &str) -> T {
+    // Canonical bytes of a decoded object; a field that is absent gives the defaults.
+    object
+        .field(field)
+        .and_then(|bytes| serde_json::from_slice(bytes).ok())
+        .unwrap_or_default()
+}
+
+fn set_propagation_finalizers(resource: &Resource, options: &DeleteOptions, object: &mut Object) {
+    if resource.policy.default_propagation == Propagation::Unsupported {
+        return;
+    }
+    let has = |finalizer: &str| object.meta.finalizers.iter().any(|present| present == finalizer);
+    let by_default = resource.policy.default_propagation == Propagation::Orphan;
+    let (orphan, foreground) = match (options.orphan_dependents, options.propagation_policy.as_deref()) {
+        (Some(orphan), _) => (orphan, false),
+        (None, Some("Orphan")) => (true, false),
+        (None, Some("Foreground")) => (false, true),
+        (None, Some(_)) => (false, false),
+        (None, None) if has(ORPHAN) => (true, false),
+        (None, None) if has(FOREGROUND) => (false, true),
+        (None, None) => (by_default, false),
+    };
+    if (has(ORPHAN), has(FOREGROUND)) == (orphan, foreground) {
+        return;
+    }
+    object
+        .meta
+        .finalizers
+        .retain(|finalizer| finalizer != ORPHAN && finalizer != FOREGROUND);
+    if orphan {
+        object.meta.finalizers.push(ORPHAN.to_owned());
+    }
+    if foreground {
+        object.meta.finalizers.push(FOREGROUND.to_owned());
+    }
+}
+
+fn check_preconditions(
+    context: Context<'_>,
+    name: &str,
+    options: &DeleteOptions,
+    old: &Versioned<Stored>,
+    current: &Object,
+) -> Result<(), Status> {
+    let Some(preconditions) = &options.preconditions else {
+        return Ok(());
+    };
+    let failed = |what: &str, wanted: &str, actual: &str| {
+        let why = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {actual}");
+        Err(Status::precondition(context.subject(), name, &why))
+    };
+    if let Some(uid) = &preconditions.uid
+        && *uid != current.meta.uid
+    {
+        return failed("UID", uid, &current.meta.uid);
+    }
+    if let Some(version) = &preconditions.resource_version
+        && *version != old.rv.to_string()
+    {
+        return failed("ResourceVersion", version, &old.rv.to_string());
+    }
+    Ok(())
+}

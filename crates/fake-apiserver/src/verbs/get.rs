@@ -1,0 +1,30 @@
+//! Reads one object.
+
+use super::Context;
+use super::options::{Version, parse_version};
+use crate::answer::Answer;
+use crate::negotiate::Shape;
+use crate::status::Status;
+
+/// `GET` of one object.
+///
+/// # Errors
+/// 404, 406, 500 for a resourceVersion that is no number, 504 for one in the future.
+pub(super) async fn get(context: Context<'_>) -> Result<Answer, Status> {
+    let raw = context.request.query.get("resourceVersion").unwrap_or_default();
+    if let Version::At(rv) = parse_version(raw).map_err(Status::untyped)? {
+        context.server.wait_for_revision(rv).await?;
+    }
+    get_now(context)
+}
+
+/// `GET` of one object, or of a subresource that shows the whole object.
+///
+/// # Errors
+/// 404, 406.
+pub(super) fn get_now(context: Context<'_>) -> Result<Answer, Status> {
+    let view = context.view(Shape::Object)?;
+    let stored = context.server.storage.get(context.id, &context.key());
+    let stored = stored.ok_or_else(|| Status::not_found(context.subject(), context.name()))?;
+    Ok(Answer::json(200, view.object(&stored.object, stored.rv)))
+}

@@ -1,0 +1,211 @@
+//! Reads many objects: which revision a list shows, and its pages.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+
+use super::Context;
+use super::options::{ListOptions, Match, Version};
+use crate::answer::Answer;
+use crate::negotiate::Shape;
+use crate::status::Status;
+use crate::storage::{ListQuery, Page, Range, ReadError, Revision};
+use crate::stored::{Selection, Stored, key_of};
+use crate::view::List;
+
+/// `GET` of a collection.
+///
+/// # Errors
+/// 400, 406, 410 for an expired revision or token, 422 for options that exclude each other, 504 for a revision in
+/// the future.
+pub(super) async fn list(context: Context<'_>) -> Result<Answer, Status> {
+    let view = context.view(Shape::List)?;
+    let options = ListOptions::parse(&context.request.query, context.resource, false)?;
+    let page = read_page(context, &options).await?;
+    Ok(Answer::json(200, view.list(page)))
+}
+
+/// Reads what the options ask for.
+pub(super) async fn read_page(context: Context<'_>, options: &ListOptions) -> Result<List, Status> {
+    let range = narrowed(context, &options.selection);
+    if let Some(raw) = &options.continue_token {
+        return continue_page(context, options, raw, range).await;
+    }
+    let (at, limit) = match (options.version, options.version_match) {
+        (Version::Unset, _) => (None, options.limit),
+        // Served from a cache on a real server, which ignores the limit.
+        (Version::Any, _) => (None, 0),
+        (Version::At(rv), Match::Exact) => (Some(rv), options.limit),
+        (Version::At(rv), Match::Unset) if options.limit > 0 => (Some(rv), options.limit),
+        (Version::At(rv), _) => {
+            context.server.wait_for_revision(rv).await?;
+            (None, options.limit)
+        }
+    };
+    if let Some(rv) = at {
+        context.server.wait_for_revision(rv).await?;
+    }
+    let page = read(context, options, &range, None, at, limit).map_err(|error| match error {
+        ReadError::Compacted { .. } => Status::expired("The resourceVersion for the provided list is too old."),
+        ReadError::Future { current } => Status::too_large_resource_version(at.unwrap_or_default(), current),
+    })?;
+    Ok(finish(page, options, &prefix(context)))
+}
+
+async fn continue_page(context: Context<'_>, options: &ListOptions, raw: &str, range: Range) -> Result<List, Status> {
+    let limit = match options.version {
+        Version::Unset => options.limit,
+        Version::Any => 0,
+        Version::At(_) => {
+            return Err(Status::bad_request(
+                "specifying resource version is not allowed when using continue",
+            ));
+        }
+    };
+    let token = Token::decode(raw)?;
+    let after = format!("{}{}", prefix(context), token.last_key());
+    let at = match token.rv {
+        1.. => Some(token.rv.unsigned_abs()),
+        _ => None,
+    };
+    if let Some(rv) = at {
+        context.server.wait_for_revision(rv).await?;
+    }
+    let page = read(context, options, &range, Some(&after), at, limit).map_err(|error| match error {
+        ReadError::Compacted { .. } => expired_token(&token),
+        ReadError::Future { current } => Status::too_large_resource_version(at.unwrap_or_default(), current),
+    })?;
+    Ok(finish(page, options, &prefix(context)))
+}
+
+fn read(
+    context: Context<'_>,
+    options: &ListOptions,
+    range: &Range,
+    after: Option<&str>,
+    at: Option<Revision>,
+    limit: usize,
+) -> Result<Page<Stored>, ReadError> {
+    let limit = match context.server.options.max_page {
+        Some(max) if limit > 0 => limit.min(max),
+        _ => limit,
+    };
+    let filter = |key: &str, stored: &Stored| options.selection.matches(key, stored);
+    let everything = |_: &str, _: &Stored| true;
+    let filter: &dyn Fn(&str, &Stored) -> bool = if options.selection.is_everything() {
+        &everything
+    } else {
+        &filter
+    };
+    context.server.storage.list(
+        context.id,
+        &ListQuery {
+            range: range.clone(),
+            after,
+            at,
+            limit,
+            filter,
+        },
+    )
+}
+
+fn finish(page: Page<Stored>, options: &ListOptions, prefix: &str) -> List {
+    let last = page.items.last().filter(|_| page.more);
+    let token = last.map(|(key, _)| {
+        let start = format!("{}\0", key.strip_prefix(prefix).unwrap_or(key));
+        Token {
+            v: TOKEN_VERSION.to_owned(),
+            rv: i64::try_from(page.rv).unwrap_or(i64::MAX),
+            start,
+        }
+        .encode()
+    });
+    // With a selector the server cannot know how many of the remaining keys match.
+    let remaining = token
+        .as_ref()
+        .filter(|_| options.selection.is_everything())
+        .map(|_| page.remaining);
+    List {
+        items: page.items,
+        rv: page.rv,
+        continue_token: token,
+        remaining,
+    }
+}
+
+/// What all keys of the path begin with; tokens leave it out.
+fn prefix(context: Context<'_>) -> String {
+    context
+        .namespace()
+        .map(|namespace| format!("{namespace}/"))
+        .unwrap_or_default()
+}
+
+/// The range of the path, or one key if the selector names the object.
+pub(super) fn narrowed(context: Context<'_>, selection: &Selection) -> Range {
+    let Some(name) = selection.fields.requires_exact("metadata.name") else {
+        return context.range();
+    };
+    let namespace = context
+        .namespace()
+        .or_else(|| selection.fields.requires_exact("metadata.namespace"));
+    match (context.resource.namespaced(), namespace) {
+        (true, None) => Range::All,
+        (true, Some(namespace)) => Range::Key(key_of(Some(namespace), name)),
+        (false, _) => Range::Key(name.to_owned()),
+    }
+}
+
+const TOKEN_VERSION: &str = "meta.k8s.io/v1";
+
+/// A continue token.
+#[derive(Debug, Serialize, Deserialize)]
+struct Token {
+    v: String,
+    /// The revision of all pages; -1 or less for a list that continues at the latest one.
+    rv: i64,
+    start: String,
+}
+
+impl Token {
+    fn decode(raw: &str) -> Result<Self, Status> {
+        let bad = |why: &str| Status::bad_request(format!("continue key is not valid: {why}"));
+        let bytes = URL_SAFE_NO_PAD.decode(raw).map_err(|error| bad(&error.to_string()))?;
+        let token: Self = serde_json::from_slice(&bytes).map_err(|error| bad(&error.to_string()))?;
+        if token.v != TOKEN_VERSION {
+            return Err(bad("server does not recognize this encoded version"));
+        }
+        if token.rv == 0 {
+            return Err(bad("incorrect encoded start resourceVersion (version meta.k8s.io/v1)"));
+        }
+        if token.start.is_empty() {
+            return Err(bad("encoded start key empty (version meta.k8s.io/v1)"));
+        }
+        Ok(token)
+    }
+
+    fn encode(&self) -> String {
+        // Texts and numbers always become JSON.
+        URL_SAFE_NO_PAD.encode(serde_json::to_vec(self).unwrap_or_default())
+    }
+
+    /// The key that the page comes after: a token names the first possible key after it.
+    fn last_key(&self) -> &str {
+        self.start.strip_suffix('\0').unwrap_or(&self.start)
+    }
+}
+
+/// 410 for a token whose revision is gone, with a token that goes on at the latest revision.
+fn expired_token(token: &Token) -> Status {
+    const TEXT: &str = "The provided continue parameter is too old to display a consistent list result. You can start \
+                        a new list without the continue parameter, or use the continue token in this response to \
+                        retrieve the remainder of the results. Continuing with the provided token results in an \
+                        inconsistent list - objects that were created, modified, or deleted between the time the first \
+                        chunk was returned and now may show up in the list.";
+    let fresh = Token {
+        v: token.v.clone(),
+        rv: -1,
+        start: token.start.clone(),
+    };
+    Status::expired(TEXT).continue_token(fresh.encode())
+}

@@ -1,0 +1,215 @@
+//! The query options of list, watch and deletecollection, with the real rules and texts.
+
+use crate::kinds::Resource;
+use crate::request::Query;
+use crate::selector::{FieldSelector, LabelSelector};
+use crate::status::{Cause, Status, Subject};
+use crate::stored::Selection;
+
+/// `resourceVersionMatch`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Match {
+    Unset,
+    Exact,
+    NotOlderThan,
+}
+
+/// `resourceVersion`: unset, `0` (any state will do) or a revision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Version {
+    Unset,
+    Any,
+    At(u64),
+}
+
+/// The options, checked.
+#[derive(Debug)]
+pub(crate) struct ListOptions {
+    pub(crate) version: Version,
+    pub(crate) version_match: Match,
+    /// 0 stands for no limit.
+    pub(crate) limit: usize,
+    pub(crate) continue_token: Option<String>,
+    pub(crate) selection: Selection,
+    /// For a watch.
+    pub(crate) send_initial_events: Option<bool>,
+    pub(crate) allow_bookmarks: bool,
+    /// In seconds; negative ends a watch at once.
+    pub(crate) timeout: i64,
+}
+
+const LIST_OPTIONS: Subject<'static> = Subject {
+    group: "meta.k8s.io",
+    plural: "listoptions",
+    kind: "ListOptions",
+};
+
+impl ListOptions {
+    /// Reads the options of a list, or of a watch.
+    ///
+    /// # Errors
+    /// 400 for what cannot be read, 422 for what cannot be combined.
+    pub(crate) fn parse(query: &Query, resource: &Resource, watch: bool) -> Result<Self, Status> {
+        let limit = number(query, "limit")?.unwrap_or_default();
+        let timeout = number(query, "timeoutSeconds")?.unwrap_or_default();
+        let send_initial_events = match query.get("sendInitialEvents") {
+            None => None,
+            Some(_) => Some(query.flag("sendInitialEvents")),
+        };
+        let bad = |error: crate::selector::SelectorError| Status::bad_request(error.to_string());
+        let labels = LabelSelector::parse(query.get("labelSelector").unwrap_or_default()).map_err(bad)?;
+        let fields = FieldSelector::parse(query.get("fieldSelector").unwrap_or_default(), resource).map_err(bad)?;
+        let raw_version = query.get("resourceVersion").unwrap_or_default();
+        let raw_match = query.get("resourceVersionMatch").unwrap_or_default();
+        let continue_token = query.non_empty("continue").map(str::to_owned);
+        let causes = if watch {
+            watch_causes(raw_match, continue_token.is_some(), send_initial_events.is_some())
+        } else {
+            list_causes(
+                raw_version,
+                raw_match,
+                continue_token.is_some(),
+                send_initial_events.is_some(),
+            )
+        };
+        if !causes.is_empty() {
+            return Err(Status::invalid(LIST_OPTIONS, "", causes));
+        }
+        let version = parse_version(raw_version).map_err(|text| {
+            if watch {
+                Status::untyped(text)
+            } else {
+                Status::bad_request(format!("invalid resource version: {text}"))
+            }
+        })?;
+        Ok(Self {
+            version,
+            version_match: match raw_match {
+                "Exact" => Match::Exact,
+                "NotOlderThan" => Match::NotOlderThan,
+                _ => Match::Unset,
+            },
+            limit: usize::try_from(limit).unwrap_or_default(),
+            continue_token,
+            selection: Selection { labels, fields },
+            send_initial_events,
+            allow_bookmarks: query.flag("allowWatchBookmarks"),
+            timeout,
+        })
+    }
+}
+
+/// Reads `resourceVersion`.
+///
+/// # Errors
+/// The text of Go's parser.
+pub(crate) fn parse_version(raw: &str) -> Result<Version, String> {
+    match raw {
+        "" => Ok(Version::Unset),
+        "0" => Ok(Version::Any),
+        raw => match parse_uint(raw) {
+            Ok(0) => Ok(Version::Any),
+            Ok(rv) => Ok(Version::At(rv)),
+            Err(why) => Err(why),
+        },
+    }
+}
+
+/// Reads an unsigned number as Go's `strconv.ParseUint` does.
+pub(crate) fn parse_uint(raw: &str) -> Result<u64, String> {
+    let digits = !raw.is_empty() && raw.bytes().all(|byte| byte.is_ascii_digit());
+    let why = if digits { "value out of range" } else { "invalid syntax" };
+    let parsed = if digits { raw.parse().ok() } else { None };
+    parsed.ok_or_else(|| format!("strconv.ParseUint: parsing {}: {why}", go_quote(raw)))
+}
+
+/// A text in double quotes, as Go's `%q` writes it for ordinary text.
+pub(crate) fn go_quote(text: &str) -> String {
+    format!("{text:?}")
+}
+
+fn number(query: &Query, key: &str) -> Result<Option<i64>, Status> {
+    let Some(raw) = query.non_empty(key) else {
+        return Ok(None);
+    };
+    let digits = raw.strip_prefix(['-', '+']).unwrap_or(raw);
+    let well_formed = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let why = if well_formed {
+        "value out of range"
+    } else {
+        "invalid syntax"
+    };
+    let parsed = if well_formed { raw.parse().ok() } else { None };
+    parsed
+        .map(Some)
+        .ok_or_else(|| Status::bad_request(format!("strconv.ParseInt: parsing {}: {why}", go_quote(raw))))
+}
+
+fn forbidden(field: &str, text: &str) -> Cause {
+    Cause::new("FieldValueForbidden", format!("Forbidden: {text}"), field)
+}
+
+const MATCH: &str = "resourceVersionMatch";
+
+fn list_causes(version: &str, version_match: &str, continues: bool, initial_events: bool) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    if !version_match.is_empty() {
+        if version.is_empty() {
+            causes.push(forbidden(
+                MATCH,
+                "resourceVersionMatch is forbidden unless resourceVersion is provided",
+            ));
+        }
+        if continues {
+            causes.push(forbidden(
+                MATCH,
+                "resourceVersionMatch is forbidden when continue is provided",
+            ));
+        }
+        if !matches!(version_match, "Exact" | "NotOlderThan") {
+            let text = format!(
+                "Unsupported value: {}: supported values: \"Exact\", \"NotOlderThan\", \"\"",
+                go_quote(version_match)
+            );
+            causes.push(Cause::new("FieldValueNotSupported", text, MATCH));
+        }
+        if version_match == "Exact" && version == "0" {
+            let text = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
+            causes.push(forbidden(MATCH, text));
+        }
+    }
+    if initial_events {
+        causes.push(forbidden(
+            "sendInitialEvents",
+            "sendInitialEvents is forbidden for list",
+        ));
+    }
+    causes
+}
+
+fn watch_causes(version_match: &str, continues: bool, initial_events: bool) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    if initial_events && version_match != "NotOlderThan" {
+        causes.push(forbidden(
+            MATCH,
+            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+        ));
+    }
+    if !version_match.is_empty() {
+        if !initial_events {
+            let text = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+            causes.push(forbidden(MATCH, text));
+        }
+        if version_match != "NotOlderThan" {
+            let text = format!(
+                "Unsupported value: {}: supported values: \"NotOlderThan\"",
+                go_quote(version_match)
+            );
+            causes.push(Cause::new("FieldValueNotSupported", text, MATCH));
+        }
+    }
+    if continues {
+        causes.push(forbidden("continue", "continue is forbidden for watch"));
+    }
+    causes
+}

@@ -1,0 +1,224 @@
+//! Replaces an object or a part of it. [`transact`] is the one path of all changes to an existing object.
+
+use std::sync::Arc;
+
+use super::Context;
+use super::create::create_in;
+use super::options::parse_uint;
+use super::write::{self, WriteOptions};
+use crate::answer::Answer;
+use crate::hooks::{self, Kept};
+use crate::kinds::Resource;
+use crate::negotiate::Shape;
+use crate::object::Object;
+use crate::status::Status;
+use crate::storage::{Change, Outcome, Versioned};
+use crate::stored::Stored;
+use crate::validation::{keep_system_fields, validate_update};
+
+/// Which part of an object a write changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Everything but the status, where that has a subresource.
+    Main,
+    /// The status.
+    Status,
+    /// The finalizers in the spec of a namespace.
+    Finalize,
+}
+
+/// Whether a write without a resourceVersion is accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unconditional {
+    /// As the resource's policy says.
+    ByPolicy,
+    /// Always: a patch is made from the version that it replaces.
+    Always,
+}
+
+/// `PUT`.
+///
+/// # Errors
+/// 400, 404, 406, 409, 415, 422, and 500 for a resourceVersion that is no number.
+pub(super) fn update(context: Context<'_>, part: Part) -> Result<Answer, Status> {
+    let view = context.view(Shape::Object)?;
+    let options = write::options(context, "UpdateOptions")?;
+    let decoded = write::body(context, options)?;
+    let mut object = decoded.object;
+    check_identity(context, &mut object)?;
+    let result = transact(context, part, options, Unconditional::ByPolicy, |old, current| {
+        let (given, actual) = (&object.meta.uid, &current.meta.uid);
+        if !given.is_empty() && given != actual {
+            let why = format!(
+                "StorageError: invalid object, Code: 4, Key: {}/{}, ResourceVersion: 0, AdditionalErrorMsg: \
+                 Precondition failed: UID in precondition: {given}, UID in object meta: {actual}",
+                context.resource.storage.0,
+                context.key(),
+            );
+            return Err(Status::conflict(context.subject(), context.name(), &why));
+        }
+        let _ = old;
+        Ok(object.clone())
+    });
+    let creates = context.resource.policy.put_creates && part == Part::Main;
+    match result {
+        Err(status) if status.reason == "NotFound" && creates => {
+            let version = create_in(context, object, options)?;
+            Ok(write::shown(&view, 201, &version, &decoded.warnings))
+        }
+        result => Ok(write::shown(&view, 200, &result?, &decoded.warnings)),
+    }
+}
+
+/// Checks that the body is about the object that the path names.
+pub(super) fn check_identity(context: Context<'_>, object: &mut Object) -> Result<(), Status> {
+    let (name, found) = (context.name(), object.meta.name.as_str());
+    if found.is_empty() {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        )));
+    }
+    if found != name {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({found}) does not match the name on the URL ({name})"
+        )));
+    }
+    if let Some(namespace) = context.namespace() {
+        let found = object.meta.namespace.as_str();
+        if !found.is_empty() && found != namespace {
+            return Err(Status::bad_request(format!(
+                "the namespace of the object ({found}) does not match the namespace on the request ({namespace})"
+            )));
+        }
+    }
+    write::settle_namespace(context.resource, context.namespace(), object)
+}
+
+/// Changes an existing object: `make` gives the wanted object from the current one; system fields, generation,
+/// validation, ownership and removal follow. Runs `make` again if the object changed meanwhile.
+pub(super) fn transact(
+    context: Context<'_>,
+    part: Part,
+    options: WriteOptions,
+    unconditional: Unconditional,
+    mut make: impl FnMut(&Versioned<Stored>, &Object) -> Result<Object, Status>,
+) -> Result<Versioned<Stored>, Status> {
+    let mut shown = None;
+    let outcome = context.server.storage.update(context.id, &context.key(), |old| {
+        let old = old.ok_or_else(|| Status::not_found(context.subject(), context.name()))?;
+        let current = old.object.object();
+        let wanted = make(old, &current)?;
+        check_version(context, unconditional, old, &wanted)?;
+        let new = settle(context, part, &current, wanted)?;
+        let removes = removed_by_update(context.resource, &current, &new);
+        let stored = Arc::new(Stored::of(context.resource, &new));
+        if !removes && stored.canonical == old.object.canonical {
+            shown = None;
+            return Ok(Change::Keep);
+        }
+        shown = Some(write::unstored(Arc::clone(&stored), old.rv));
+        Ok(match (options.dry_run, removes) {
+            (true, _) => Change::Keep,
+            (false, true) => Change::Delete,
+            (false, false) => Change::Put(stored),
+        })
+    })?;
+    let written = match outcome {
+        Outcome::Written(version) => Some(version),
+        // The answer to the write that removes the last finalizer shows the version that it replaced.
+        Outcome::Deleted { .. } => shown,
+        Outcome::Kept(old) => shown.or(old),
+    };
+    written.ok_or_else(|| Status::not_found(context.subject(), context.name()))
+}
+
+fn check_version(
+    context: Context<'_>,
+    unconditional: Unconditional,
+    old: &Versioned<Stored>,
+    wanted: &Object,
+) -> Result<(), Status> {
+    let given = wanted.meta.resource_version.as_str();
+    if matches!(given, "" | "0") {
+        if unconditional == Unconditional::Always || context.resource.policy.unconditional_update {
+            return Ok(());
+        }
+        return write::check(context.resource, context.name(), &[write::version_required()]);
+    }
+    let given = parse_uint(given).map_err(Status::untyped)?;
+    if given == old.rv {
+        Ok(())
+    } else {
+        Err(Status::stale(context.subject(), context.name()))
+    }
+}
+
+/// The object that is stored when `wanted` replaces `old`.
+fn settle(context: Context<'_>, part: Part, old: &Object, wanted: Object) -> Result<Object, Status> {
+    let resource = context.resource;
+    let status = &resource.policy.status;
+    let mut new = match part {
+        Part::Main => {
+            let mut new = wanted;
+            if status.subresource {
+                copy_field(resource, "status", old, &mut new);
+            }
+            new
+        }
+        Part::Status => {
+            let mut new = old.clone();
+            copy_field(resource, "status", &wanted, &mut new);
+            if status.writes_labels {
+                new.meta.labels = wanted.meta.labels;
+            }
+            if status.writes_annotations {
+                new.meta.annotations = wanted.meta.annotations;
+            }
+            if status.writes_finalizers {
+                new.meta.finalizers = wanted.meta.finalizers;
+            }
+            new.meta.managed_fields = wanted.meta.managed_fields;
+            new
+        }
+        Part::Finalize => {
+            let mut new = old.clone();
+            copy_field(resource, "spec", &wanted, &mut new);
+            new
+        }
+    };
+    new.meta.resource_version.clear();
+    new.meta.namespace.clone_from(&old.meta.namespace);
+    keep_system_fields(&mut new.meta, &old.meta);
+    write::advance_generation(resource, old, &mut new);
+    write::track_fields(context, Some(old), &mut new);
+    write::check(
+        resource,
+        context.name(),
+        &validate_update(resource, &new.meta, &old.meta),
+    )?;
+    Ok(new)
+}
+
+/// Makes a top-level field the same as in `from`, present or absent, at its place in the output.
+fn copy_field(resource: &Resource, name: &'static str, from: &Object, to: &mut Object) {
+    let Some(value) = from.field(name) else {
+        to.remove_field(name);
+        return;
+    };
+    // Custom resources are written in alphabetical order.
+    let place = to.fields.iter().position(|(field, _)| field.as_ref() > name);
+    match place {
+        Some(place) if resource.custom && to.field(name).is_none() => {
+            to.fields.insert(place, (name.into(), value.clone()));
+        }
+        _ => to.set_field(name, value.clone()),
+    }
+}
+
+/// True if the update takes away the last thing that kept a deleted object.
+fn removed_by_update(resource: &Resource, old: &Object, new: &Object) -> bool {
+    old.meta.deletion_timestamp.is_some()
+        && old.meta.deletion_grace_period_seconds.unwrap_or_default() == 0
+        && new.meta.finalizers.is_empty()
+        && hooks::keeps(resource, new) == Kept::No
+}

@@ -1,0 +1,1 @@
+//! `Client::fake`: this client over the in-memory API server.

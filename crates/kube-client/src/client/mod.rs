@@ -1,0 +1,228 @@
+//! `Client`: everything that shares one connection to one cluster.
+//!
+//! Owns the life cycle (construct, start, stop, drop). How it is built is in `builder`, what starting means in `run`.
+
+mod builder;
+#[cfg(feature = "fake")]
+mod fake;
+mod limit;
+mod run;
+
+use std::fmt;
+use std::sync::Arc;
+
+use kube::core::{ApiResource, DynamicObject};
+
+pub use self::builder::ClientBuilder;
+#[cfg(feature = "fake")]
+pub use self::fake::FakeClientBuilder;
+pub use self::run::SyncOptions;
+use crate::environment::Environment;
+use crate::error::ClientError;
+use crate::informer::InformerId;
+use crate::informer::factory::{Informers, Registry};
+use crate::informer::status::InformerStats;
+
+/// One connection to one cluster, and the informers that share it. Cheap to clone; make one per cluster and process.
+///
+/// # Guarantees
+///
+/// - Construction starts nothing and does no I/O beyond reading the configuration.
+/// - Every task belongs to the client; [`shutdown`](Self::shutdown) waits for the last one to end.
+/// - Dropping the last clone stops everything. Informers that outlive it show their last state. An event handler that
+///   captures a clone keeps the client alive: then `shutdown`, or the stop token, is what ends it.
+#[derive(Clone)]
+pub struct Client {
+    owner: Arc<Owner>,
+}
+
+/// What the last clone takes down with it.
+struct Owner {
+    core: Arc<Core>,
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.core.stop();
+    }
+}
+
+/// The parts of a client. Tasks may hold parts of it or a `Weak`, never an `Owner`.
+pub(crate) struct Core {
+    kube: kube::Client,
+    env: Arc<Environment>,
+    registry: Arc<Registry>,
+    linked: crate::sync::Mutex<bool>,
+}
+
+impl Core {
+    /// Stops everything. Idempotent.
+    fn stop(&self) {
+        self.env.stop.cancel();
+        self.registry.stop();
+        self.env.changed.notify_waiters();
+    }
+}
+
+impl Client {
+    /// A client for the cluster that the environment names: `KUBECONFIG`, `~/.kube/config`, or the service account
+    /// of the pod.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`] if there is no usable configuration or no runtime. The cluster is not contacted.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    pub async fn try_default() -> Result<Self, ClientError> {
+        Self::builder().build().await
+    }
+
+    /// A client over a connection that was made elsewhere. Informers then see whatever retries it does by itself.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::NoRuntime`] outside of a tokio runtime.
+    pub fn new(kube: kube::Client) -> Result<Self, ClientError> {
+        Self::builder().build_with(kube)
+    }
+
+    /// Builds a client with other than the default choices.
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder::default()
+    }
+
+    fn from_parts(kube: kube::Client, env: Environment) -> Self {
+        let core = Core {
+            kube,
+            env: Arc::new(env),
+            registry: Arc::new(Registry::new()),
+            linked: crate::sync::Mutex::new(false),
+        };
+        Self {
+            owner: Arc::new(Owner { core: Arc::new(core) }),
+        }
+    }
+
+    fn core(&self) -> &Arc<Core> {
+        &self.owner.core
+    }
+
+    /// The raw connection, for requests that no layer covers.
+    pub fn kube(&self) -> &kube::Client {
+        &self.core().kube
+    }
+
+    /// Typed access without a cache, all namespaces.
+    pub fn api<K>(&self) -> kube::Api<K>
+    where
+        K: kube::Resource<DynamicType: Default>,
+    {
+        kube::Api::all(self.kube().clone())
+    }
+
+    /// Access without a cache to a kind that is known at run time only, all namespaces.
+    pub fn dynamic(&self, resource: &ApiResource) -> kube::Api<DynamicObject> {
+        kube::Api::all_with(self.kube().clone(), resource)
+    }
+
+    /// The informer factory.
+    pub fn informers(&self) -> Informers {
+        Informers::new(Arc::clone(&self.core().env), Arc::clone(&self.core().registry))
+    }
+
+    /// The name given to this cluster, for logs and metrics of programs that talk to several.
+    pub fn cluster_id(&self) -> &str {
+        &self.core().env.cluster
+    }
+
+    /// The server's version.
+    ///
+    /// # Errors
+    ///
+    /// [`kube::Error`] if the server cannot be reached or refuses; a retry can help.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future abandons the request, which changes nothing.
+    pub async fn server_version(&self) -> Result<k8s_openapi::apimachinery::pkg::version::Info, kube::Error> {
+        self.kube().apiserver_version().await
+    }
+
+    /// Whether the client was stopped.
+    pub fn is_stopped(&self) -> bool {
+        self.core().env.stop.is_cancelled()
+    }
+
+    /// The state of every informer, and what is running.
+    pub fn stats(&self) -> Stats {
+        let mut informers: Vec<InformerStats> = self
+            .core()
+            .registry
+            .all()
+            .iter()
+            .map(|informer| informer.stats())
+            .collect();
+        informers.sort_by_cached_key(|stats| (stats.informer.to_string(), stats.informer.representation as u8));
+        let mut watched_twice: Vec<String> = informers
+            .windows(2)
+            .filter(|pair| pair[0].informer.resource == pair[1].informer.resource)
+            .map(|pair| pair[0].informer.resource.clone())
+            .collect();
+        watched_twice.dedup();
+        Stats {
+            informers,
+            tasks: self.core().env.tasks.len(),
+            watched_twice,
+        }
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("cluster_id", &self.cluster_id())
+            .field("stopped", &self.is_stopped())
+            .field("informers", &self.informers())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A snapshot of a client's inside; made by [`Client::stats`].
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Each informer, sorted by name.
+    pub informers: Vec<InformerStats>,
+    /// Tasks of this client that run now.
+    pub tasks: usize,
+    /// Resources that more than one informer watches, by different types, selectors or representations. Each costs a
+    /// watch and a cache of its own: worth a look.
+    pub watched_twice: Vec<String>,
+}
+
+impl Stats {
+    /// The first informer of a resource, such as `pods/v1`.
+    pub fn informer(&self, resource: &str) -> Option<&InformerStats> {
+        self.informers.iter().find(|stats| stats.informer.resource == resource)
+    }
+
+    /// Watches open now.
+    pub fn watches_open(&self) -> usize {
+        self.informers.iter().map(|stats| stats.watches_open).sum()
+    }
+
+    /// Event handlers registered now.
+    pub fn handlers(&self) -> usize {
+        self.informers.iter().map(|stats| stats.handlers.len()).sum()
+    }
+
+    /// The informers that meet a failure now.
+    pub fn failing(&self) -> impl Iterator<Item = &InformerId> {
+        self.informers
+            .iter()
+            .filter(|stats| stats.error.is_some())
+            .map(|stats| &stats.informer)
+    }
+}

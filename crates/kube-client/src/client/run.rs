@@ -1,0 +1,208 @@
+//! Starting, waiting for sync, stopping.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, interval_at};
+use tokio_util::sync::CancellationToken;
+
+use crate::client::{Client, Core};
+use crate::error::{BlockedInformer, SyncError};
+use crate::informer::factory::Control;
+
+/// How often a wait says what it waits for.
+const REMIND: Duration = Duration::from_secs(5);
+
+/// How to wait for the first sync.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SyncOptions {
+    /// Give up when an informer meets something that waiting will hardly mend. Default: go on trying.
+    pub fail_fast: bool,
+}
+
+impl SyncOptions {
+    /// Gives up with [`SyncError::Blocked`] on the first 401, 403, 404, refused selector or unreachable server.
+    pub fn fail_fast() -> Self {
+        Self { fail_fast: true }
+    }
+}
+
+impl Client {
+    /// Starts every informer, and from now on each new one as it is asked for. Returns at once; needs no runtime
+    /// context.
+    pub fn start(&self) {
+        self.core().registry.start();
+    }
+
+    /// Starts every informer and waits until each cache is filled, those that are asked for meanwhile included.
+    ///
+    /// Does not wait for handlers: [`Registration::synced`](crate::Registration::synced) does. The first call makes
+    /// `stop` stop the client; in a later call, `stop` only bounds the wait. Failures are logged at once and every 5 s
+    /// by kind and cause, and retried for ever.
+    ///
+    /// # Errors
+    ///
+    /// [`SyncError::Stopped`] if `stop` was cancelled, or the client shut down, before.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future ends the wait; what was started goes on.
+    pub async fn run_and_wait(&self, stop: &CancellationToken) -> Result<(), SyncError> {
+        self.run_and_wait_with(stop, SyncOptions::default()).await
+    }
+
+    /// [`run_and_wait`](Self::run_and_wait) with options.
+    ///
+    /// # Errors
+    ///
+    /// As `run_and_wait`; with [`SyncOptions::fail_fast`] also [`SyncError::Blocked`], which names each blocked kind
+    /// and why. The informers go on trying, so a later call can succeed.
+    ///
+    /// # Cancel safety
+    ///
+    /// As `run_and_wait`.
+    pub async fn run_and_wait_with(&self, stop: &CancellationToken, options: SyncOptions) -> Result<(), SyncError> {
+        self.link(stop);
+        self.start();
+        let all = || self.core().registry.all();
+        self.wait(stop, options, "informers", all).await
+    }
+
+    /// Waits until the caches of these informers are filled; says every 5 s, under `name`, which one it waits for.
+    ///
+    /// # Errors
+    ///
+    /// [`SyncError::Stopped`] if `stop` was cancelled, or the client shut down, before.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future ends the wait.
+    pub async fn wait_for_cache_sync(
+        &self,
+        name: &str,
+        stop: &CancellationToken,
+        has_synced: &[&(dyn Fn() -> bool + Sync)],
+    ) -> Result<(), SyncError> {
+        let mut remind = interval_at(Instant::now() + REMIND, REMIND);
+        loop {
+            let changed = self.core().env.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            let waiting = has_synced.iter().filter(|has_synced| !has_synced()).count();
+            if waiting == 0 {
+                return Ok(());
+            }
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return Err(SyncError::Stopped),
+                () = self.core().env.stop.cancelled() => return Err(SyncError::Stopped),
+                () = &mut changed => {}
+                _ = remind.tick() => {
+                    tracing::warn!(cluster = %self.cluster_id(), "{name}: still waiting for {waiting} caches to sync");
+                }
+            }
+        }
+    }
+
+    async fn wait(
+        &self,
+        stop: &CancellationToken,
+        options: SyncOptions,
+        name: &str,
+        all: impl Fn() -> Vec<Arc<dyn Control>> + Send,
+    ) -> Result<(), SyncError> {
+        let mut remind = interval_at(Instant::now() + REMIND, REMIND);
+        loop {
+            // Listen before looking, so that no change falls in between.
+            let changed = self.core().env.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if stop.is_cancelled() || self.is_stopped() {
+                return Err(SyncError::Stopped);
+            }
+            let missing: Vec<_> = all().into_iter().filter(|informer| !informer.is_filled()).collect();
+            if missing.is_empty() {
+                return Ok(());
+            }
+            if options.fail_fast {
+                let informers = blocked(&missing);
+                if !informers.is_empty() {
+                    return Err(SyncError::Blocked { informers });
+                }
+            }
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => {}
+                () = self.core().env.stop.cancelled() => {}
+                () = &mut changed => {}
+                _ = remind.tick() => self.remind(name, &missing),
+            }
+        }
+    }
+
+    fn remind(&self, name: &str, missing: &[Arc<dyn Control>]) {
+        for informer in missing {
+            let cause = informer
+                .blocking_error()
+                .map_or_else(|| "no answer yet".to_owned(), |error| error.to_string());
+            tracing::warn!(
+                cluster = %self.cluster_id(),
+                informer = %informer.id(),
+                "{name}: still waiting for the first sync: {cause}"
+            );
+        }
+    }
+
+    /// The first token given becomes the one that stops the client.
+    fn link(&self, stop: &CancellationToken) {
+        if std::mem::replace(&mut *self.core().linked.lock(), true) {
+            return;
+        }
+        let own = self.core().env.stop.clone();
+        let core = Arc::downgrade(self.core());
+        let stop = stop.clone();
+        self.core().env.spawn(async move {
+            tokio::select! {
+                () = own.cancelled() => {}
+                () = stop.cancelled() => {
+                    if let Some(core) = core.upgrade() {
+                        Core::stop(&core);
+                    }
+                }
+            }
+        });
+    }
+
+    /// Stops every informer and handler, and waits until the last task has ended. Idempotent. Do not await this inside
+    /// an event handler: it would wait for itself.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future ends the wait; the stop goes on.
+    pub fn shutdown(&self) -> impl Future<Output = ()> + Send + use<> {
+        let core = Arc::clone(self.core());
+        async move {
+            core.stop();
+            core.env.tasks.close();
+            core.env.tasks.wait().await;
+        }
+    }
+}
+
+/// The informers that meet something that waiting will hardly mend.
+fn blocked(missing: &[Arc<dyn Control>]) -> Vec<BlockedInformer> {
+    missing
+        .iter()
+        .filter_map(|informer| {
+            let error = informer
+                .blocking_error()
+                .filter(crate::error::WatchError::is_blocking)?;
+            Some(BlockedInformer {
+                informer: informer.id().clone(),
+                error,
+            })
+        })
+        .collect()
+}

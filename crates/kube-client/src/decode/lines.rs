@@ -1,0 +1,99 @@
+//! Cuts a watch body into lines without copying what one chunk holds whole.
+
+use bytes::Bytes;
+
+/// The longest line that is accepted. The server's storage refuses objects of more than a few MiB.
+const LONGEST: usize = 64 << 20;
+
+/// A line is longer than any object can be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a line of the watch stream exceeds {} MiB", LONGEST >> 20)]
+pub(crate) struct LineTooLong;
+
+/// Collects chunks and gives out whole lines.
+#[derive(Debug, Default)]
+pub(crate) struct Lines {
+    // The part of a line that came in earlier chunks. Contains no newline.
+    partial: Vec<u8>,
+    chunk: Bytes,
+}
+
+impl Lines {
+    /// Takes the next chunk; every line of the one before must have been taken out.
+    pub(crate) fn push(&mut self, chunk: Bytes) {
+        debug_assert!(self.chunk.is_empty());
+        self.chunk = chunk;
+    }
+
+    /// Whether a whole line waits.
+    pub(crate) fn has_line(&self) -> bool {
+        memchr::memchr(b'\n', &self.chunk).is_some()
+    }
+
+    /// Calls `f` with the next whole line, without its newline.
+    pub(crate) fn next<R>(&mut self, f: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, LineTooLong> {
+        let Some(end) = memchr::memchr(b'\n', &self.chunk) else {
+            if self.partial.len() + self.chunk.len() > LONGEST {
+                return Err(LineTooLong);
+            }
+            self.partial.extend_from_slice(&self.chunk);
+            self.chunk = Bytes::new();
+            return Ok(None);
+        };
+        let line = self.chunk.split_to(end);
+        bytes::Buf::advance(&mut self.chunk, 1);
+        if self.partial.is_empty() {
+            return Ok(Some(f(&line)));
+        }
+        self.partial.extend_from_slice(&line);
+        let result = f(&self.partial);
+        self.partial.clear();
+        if self.partial.capacity() > 1 << 20 {
+            self.partial = Vec::new(); // do not keep the room of one giant for ever
+        }
+        Ok(Some(result))
+    }
+
+    /// The bytes after the last newline, at the end of the stream.
+    pub(crate) fn rest(&self) -> &[u8] {
+        &self.partial
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_the_same_for_every_split_of_the_stream() {
+        let stream = b"{\"a\":1}\n\n{\"bb\":22}\ntail";
+        for size in 1..=stream.len() {
+            let mut lines = Lines::default();
+            let mut seen = Vec::new();
+            for chunk in stream.chunks(size) {
+                lines.push(Bytes::copy_from_slice(chunk));
+                while let Some(line) = lines.next(<[u8]>::to_vec).unwrap() {
+                    seen.push(line);
+                }
+                assert!(!lines.has_line());
+            }
+            assert_eq!(
+                seen,
+                [b"{\"a\":1}".to_vec(), b"".to_vec(), b"{\"bb\":22}".to_vec()],
+                "chunks of {size}"
+            );
+            assert_eq!(lines.rest(), b"tail");
+        }
+    }
+
+    #[test]
+    fn endless_line_is_refused() {
+        let mut lines = Lines::default();
+        let chunk = Bytes::from(vec![b'x'; 1 << 20]);
+        let refused = (0..65).any(|_| {
+            lines.push(chunk.clone());
+            lines.next(|_| ()) == Err(LineTooLong)
+        });
+        assert!(refused);
+    }
+}

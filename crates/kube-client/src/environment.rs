@@ -1,0 +1,47 @@
+//! What all parts of one client share: the connection, the runtime, the tasks and the stop token.
+//!
+//! Tasks hold this, never the client itself, so that dropping the last client ends them.
+
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::error::WatchError;
+use crate::informer::InformerId;
+
+/// Called with each failure of each informer.
+pub(crate) type WatchErrorHandler = Arc<dyn Fn(&InformerId, &WatchError) + Send + Sync>;
+
+pub(crate) struct Environment {
+    // The connection that informers use: without retries of its own, so that each failure shows at once.
+    pub(crate) kube: kube::Client,
+    pub(crate) cluster: Arc<str>,
+    pub(crate) on_watch_error: Option<WatchErrorHandler>,
+    // Notified when an informer appears, fills, fails or stops.
+    pub(crate) changed: Arc<Notify>,
+    pub(crate) stop: CancellationToken,
+    pub(crate) tasks: TaskTracker,
+    pub(crate) runtime: Handle,
+}
+
+impl Environment {
+    /// Runs a task that `shutdown` waits for.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn_on(task, &self.runtime);
+    }
+
+    /// Logs a failure and gives it to the user's handler, panics contained.
+    pub(crate) fn report(&self, informer: &InformerId, error: &WatchError) {
+        tracing::warn!(%informer, cluster = %self.cluster, step = %error.step, "{error}");
+        if let Some(handler) = &self.on_watch_error
+            && catch_unwind(AssertUnwindSafe(|| handler(informer, error))).is_err()
+        {
+            tracing::error!(%informer, "the watch error handler panicked");
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! The error types of the public surface: building a client, waiting for sync, registering, and what list and watch
+//! meet.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::panic::Location;
+use std::time::Duration;
+
+use crate::informer::InformerId;
+
+/// A client could not be built. A retry cannot help before the environment or the configuration changes.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// There is no tokio runtime here. Build the client inside `#[tokio::main]`, `Runtime::block_on` or
+    /// `Runtime::enter`.
+    #[error("a client must be built inside a tokio runtime")]
+    NoRuntime,
+    /// Neither a kubeconfig nor an in-cluster environment could be read.
+    #[error("cannot find out how to reach the cluster (kubeconfig or in-cluster environment)")]
+    Infer(#[source] kube::config::InferConfigError),
+    /// The kubeconfig that was named could not be read, or has no such context.
+    #[error("cannot use kubeconfig {path}")]
+    Kubeconfig {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        #[source]
+        source: kube::config::KubeconfigError,
+    },
+    /// The configuration was read, but no HTTP client can be made of it (certificates, credentials, proxy).
+    #[error("cannot connect with this configuration")]
+    Build(#[source] Box<kube::Error>),
+    /// The user agent has characters that no HTTP header may carry.
+    #[error("not a valid user agent: {value:?}")]
+    UserAgent {
+        /// What was given.
+        value: String,
+    },
+}
+
+/// The client or informer was stopped. Final: a stopped client never starts again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("stopped")]
+pub struct Stopped;
+
+/// The caches did not fill.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SyncError {
+    /// The stop token was cancelled, or the client was shut down, before every cache was filled.
+    #[error("stopped before every cache was filled")]
+    Stopped,
+    /// Something that waiting will hardly mend keeps caches empty. The informers go on trying in the background, so
+    /// a later call may succeed. Only returned on request: [`SyncOptions::fail_fast`](crate::SyncOptions::fail_fast).
+    #[error("{}", blocked_text(.informers))]
+    Blocked {
+        /// Each informer that is blocked, and why.
+        informers: Vec<BlockedInformer>,
+    },
+}
+
+fn blocked_text(informers: &[BlockedInformer]) -> String {
+    let causes: Vec<String> = informers.iter().map(ToString::to_string).collect();
+    format!("cannot fill the cache: {}", causes.join("; "))
+}
+
+/// An informer that cannot fill its cache, and why.
+#[derive(Debug, Clone)]
+pub struct BlockedInformer {
+    /// Which informer.
+    pub informer: InformerId,
+    /// Its last failure.
+    pub error: WatchError,
+}
+
+impl fmt::Display for BlockedInformer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.informer, self.error)
+    }
+}
+
+/// What an informer was asked for contradicts what it already is. A retry cannot help; the program has to change.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegisterError {
+    /// One informer cannot have two transforms: its cache is shared by everyone who asks for it.
+    #[error(
+        "conflicting transforms for {informer}: {} registered at {first_at}, {} at {second_at}",
+        transform_text(.first.as_deref()),
+        transform_text(.second.as_deref())
+    )]
+    TransformConflict {
+        /// Which informer.
+        informer: InformerId,
+        /// The name of the transform it has, if any.
+        first: Option<String>,
+        /// Where that was asked for.
+        first_at: &'static Location<'static>,
+        /// The name of the transform now asked for, if any.
+        second: Option<String>,
+        /// Where that was asked for.
+        second_at: &'static Location<'static>,
+    },
+    /// The informer already has another index of this name.
+    #[error("conflicting definitions of index {name:?} on {informer}: defined at {first_at} and at {second_at}")]
+    IndexConflict {
+        /// Which informer.
+        informer: InformerId,
+        /// The name of the index.
+        name: String,
+        /// Where the first definition was made.
+        first_at: &'static Location<'static>,
+        /// Where the second definition was made.
+        second_at: &'static Location<'static>,
+    },
+    /// The registration was made on another informer.
+    #[error("the registration belongs to another informer than {informer}")]
+    ForeignRegistration {
+        /// The informer that was asked to remove it.
+        informer: InformerId,
+    },
+}
+
+fn transform_text(name: Option<&str>) -> String {
+    name.map_or_else(|| "no transform".to_owned(), |name| format!("transform {name:?}"))
+}
+
+/// The step in which an informer failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Step {
+    /// The list, paged or streaming.
+    List,
+    /// The watch after it.
+    Watch,
+    /// An object came that is not one of the Rust type.
+    Decode,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Step::List => "list",
+            Step::Watch => "watch",
+            Step::Decode => "decode",
+        })
+    }
+}
+
+/// Why a list or watch failed, in the classes that a program can act on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WatchErrorKind {
+    /// 401: the credentials are missing or not accepted.
+    Unauthorized,
+    /// 403: the credentials may not list or watch this kind here.
+    Forbidden,
+    /// 404: the server does not know this kind (its CRD is not installed, or not in this version).
+    NotFound,
+    /// 400 or 422: the server refuses the request itself, for example a field selector it does not know.
+    Refused,
+    /// 405: the server has this kind but cannot list or watch it. Final.
+    NotSupported,
+    /// 410: the resource version is too old; the informer lists again.
+    Expired,
+    /// 504 with cause `ResourceVersionTooLarge`: this server has not seen that resource version yet.
+    VersionTooLarge,
+    /// 429: the server asks to come back later.
+    TooManyRequests {
+        /// After this long, if it said.
+        retry_after: Option<Duration>,
+    },
+    /// Another status of the server.
+    Server {
+        /// The HTTP status, or the code of an ERROR event.
+        code: u16,
+    },
+    /// No connection: refused, name not resolved, reset, timed out.
+    Unreachable,
+    /// The connection stands but TLS failed: an unknown authority, a wrong name, an expired certificate.
+    Tls,
+    /// What came is not a list or a watch stream.
+    Protocol,
+    /// Nothing came within the bounds of the protocol: a silent connection, or no end bookmark.
+    Silent,
+    /// An object is not one of the Rust type; the others are not affected.
+    Undecodable,
+    /// The resource version went backwards: the server's storage was restored from a backup. The cache is rebuilt.
+    VersionWentBack,
+}
+
+/// One failure of one informer: shown in its status, given to the watch-error handler and logged.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{}", .message)]
+#[non_exhaustive]
+pub struct WatchError {
+    /// Which step failed.
+    pub step: Step,
+    /// The class of the failure.
+    pub kind: WatchErrorKind,
+    /// One readable sentence with kind and cause, for example `forbidden: cannot list pods: …`.
+    pub message: String,
+}
+
+impl WatchError {
+    /// Whether waiting will hardly mend it: bad credentials, missing rights, a missing kind, a refused request, a
+    /// server that cannot be reached. Everything is retried with back-off all the same.
+    pub fn is_blocking(&self) -> bool {
+        matches!(
+            self.kind,
+            WatchErrorKind::Unauthorized
+                | WatchErrorKind::Forbidden
+                | WatchErrorKind::NotFound
+                | WatchErrorKind::Refused
+                | WatchErrorKind::NotSupported
+                | WatchErrorKind::Unreachable
+                | WatchErrorKind::Tls
+        )
+    }
+}
+
+/// The error and all its sources in one line, skipping texts that repeat what was said.
+pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(source) = next {
+        let part = source.to_string();
+        if !text.contains(&part) {
+            text.push_str(": ");
+            text.push_str(&part);
+        }
+        next = source.source();
+    }
+    text
+}

@@ -1,0 +1,102 @@
+//! What a handler is told: one change of one object.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::key::ObjectKey;
+use crate::object::Object;
+
+/// One change of the cache, as a handler sees it.
+///
+/// # Guarantees
+///
+/// - Per key, events come in the order of the cache's states; folding a handler's events gives the cache.
+/// - A delete followed by a create under one name (the uid differs) is `Deleted`, then `Added`, never `Updated`.
+/// - The `Arc` is the one that the cache holds or held: objects are shared, never copied.
+///
+/// Not promised: that every intermediate state is seen. The server itself skips states across a reconnect, and a
+/// handler that lags far behind gets the net change per key.
+pub enum Event<K> {
+    /// The object is new to this handler.
+    Added {
+        /// The object.
+        object: Arc<K>,
+        /// Part of the state at the time of the handler's registration, not a change after it.
+        initial: bool,
+    },
+    /// The object changed.
+    Updated {
+        /// As the handler last saw it.
+        old: Arc<K>,
+        /// As it is now.
+        new: Arc<K>,
+    },
+    /// The object is gone.
+    Deleted {
+        /// The last known state.
+        object: Arc<K>,
+        /// The delete was noticed only by a fresh list, so the object may have changed after `object`.
+        stale: bool,
+    },
+}
+
+impl<K> Event<K> {
+    /// The object that the event is about: the new state of an update, the last known state of a delete.
+    pub fn object(&self) -> &Arc<K> {
+        match self {
+            Event::Added { object, .. } | Event::Deleted { object, .. } | Event::Updated { new: object, .. } => object,
+        }
+    }
+
+    /// The state before, if the handler was told of one.
+    pub fn old(&self) -> Option<&Arc<K>> {
+        match self {
+            Event::Updated { old, .. } => Some(old),
+            Event::Deleted { object, .. } => Some(object),
+            Event::Added { .. } => None,
+        }
+    }
+
+    /// Whether this is an `Added` of the initial state.
+    pub fn is_initial(&self) -> bool {
+        matches!(self, Event::Added { initial: true, .. })
+    }
+}
+
+impl<K: Object> Event<K> {
+    /// The key of the object.
+    pub fn key(&self) -> ObjectKey {
+        self.object().metadata().key()
+    }
+}
+
+impl<K> Clone for Event<K> {
+    fn clone(&self) -> Self {
+        match self {
+            Event::Added { object, initial } => Event::Added {
+                object: Arc::clone(object),
+                initial: *initial,
+            },
+            Event::Updated { old, new } => Event::Updated {
+                old: Arc::clone(old),
+                new: Arc::clone(new),
+            },
+            Event::Deleted { object, stale } => Event::Deleted {
+                object: Arc::clone(object),
+                stale: *stale,
+            },
+        }
+    }
+}
+
+/// Prints the kind of change and the key: whole objects would drown a log.
+impl<K: Object> fmt::Debug for Event<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = self.object().metadata().key_ref();
+        match self {
+            Event::Added { initial, .. } => write!(f, "Added({key}, initial: {initial})"),
+            Event::Updated { .. } => write!(f, "Updated({key})"),
+            Event::Deleted { stale, .. } => write!(f, "Deleted({key}, stale: {stale})"),
+        }
+    }
+}

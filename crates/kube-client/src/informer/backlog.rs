@@ -1,0 +1,292 @@
+//! What one handler has yet to handle: shared batches while it keeps up, the net change per key when it lags.
+//!
+//! # Design
+//!
+//! A batch is one `Arc<[Event]>` for all handlers, so that the cost of dispatch is one pointer per handler. Only a
+//! handler that is more than `limit` events behind pays for a table by key: from then on, until it has caught up, a
+//! key's pending events merge into their net effect at the place of the first one. At most two events per key remain
+//! (`Deleted`, then `Added`). The initial state does not count towards the limit: it is bounded by the number of keys.
+//!
+//! Pure data: no locks, no wakers, no clock.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
+
+use crate::event::Event;
+use crate::key::ObjectKey;
+use crate::object::Object;
+
+/// The most events that one [`Backlog::take`] gives out.
+pub(crate) const TAKE: usize = 256;
+
+/// Pending events, oldest first.
+pub(crate) struct Backlog<K> {
+    // Invariant: `merged.is_some()` implies `batches.is_empty()`.
+    batches: VecDeque<Taken<K>>,
+    merged: Option<Merged<K>>,
+    // Invariant: the number of events in `batches` and `merged`; `initial` of them are initial.
+    len: usize,
+    initial: usize,
+    limit: usize,
+    coalesced: u64,
+}
+
+/// A run of events out of a shared batch.
+pub(crate) struct Taken<K> {
+    batch: Arc<[Event<K>]>,
+    range: Range<usize>,
+}
+
+impl<K> Taken<K> {
+    pub(crate) fn events(&self) -> &[Event<K>] {
+        &self.batch[self.range.clone()]
+    }
+}
+
+impl<K: Object> Backlog<K> {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self {
+            batches: VecDeque::new(),
+            merged: None,
+            len: 0,
+            initial: 0,
+            limit,
+            coalesced: 0,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Events that were merged away so far.
+    pub(crate) fn coalesced(&self) -> u64 {
+        self.coalesced
+    }
+
+    /// Appends a batch of which `initial` events are initial. Returns how many initial events were merged away.
+    pub(crate) fn push(&mut self, batch: &Arc<[Event<K>]>, initial: usize) -> usize {
+        if batch.is_empty() {
+            return 0;
+        }
+        self.len += batch.len();
+        self.initial += initial;
+        if self.merged.is_none() {
+            self.batches.push_back(Taken {
+                batch: Arc::clone(batch),
+                range: 0..batch.len(),
+            });
+            if self.len - self.initial <= self.limit {
+                return 0;
+            }
+            self.merged = Some(Merged::default());
+            let batches = std::mem::take(&mut self.batches);
+            batches.iter().map(|batch| self.merge(batch.events())).sum()
+        } else {
+            self.merge(batch)
+        }
+    }
+
+    fn merge(&mut self, events: &[Event<K>]) -> usize {
+        let Some(merged) = &mut self.merged else { return 0 };
+        let mut lost_initial = 0;
+        for event in events {
+            let gone = merged.push(event);
+            self.len -= gone.events;
+            self.initial -= gone.initial;
+            self.coalesced += gone.events as u64;
+            lost_initial += gone.initial;
+        }
+        lost_initial
+    }
+
+    /// The oldest events, at most [`TAKE`].
+    pub(crate) fn take(&mut self) -> Option<Taken<K>> {
+        let taken = if let Some(merged) = &mut self.merged {
+            let events = merged.take(TAKE);
+            if merged.live == 0 {
+                self.merged = None;
+            }
+            let len = events.len();
+            Taken {
+                batch: events.into(),
+                range: 0..len,
+            }
+        } else {
+            let front = self.batches.front_mut()?;
+            let end = front.range.end.min(front.range.start + TAKE);
+            let taken = Taken {
+                batch: Arc::clone(&front.batch),
+                range: front.range.start..end,
+            };
+            front.range.start = end;
+            if front.range.is_empty() {
+                self.batches.pop_front();
+            }
+            taken
+        };
+        self.len -= taken.events().len();
+        self.initial -= taken.events().iter().filter(|event| event.is_initial()).count();
+        (!taken.events().is_empty()).then_some(taken)
+    }
+}
+
+/// Pending events merged per key.
+struct Merged<K> {
+    // Entry `at` has the sequence number `base + at`; `None` was merged away. The front is never `None`.
+    entries: VecDeque<Option<Event<K>>>,
+    base: u64,
+    // Invariant: the number of `Some` in `entries`.
+    live: usize,
+    // Invariant: names exactly the `Some` entries of each key, oldest first.
+    by_key: HashMap<ObjectKey, Pending, RandomState>,
+}
+
+#[derive(Clone, Copy)]
+struct Pending {
+    first: u64,
+    second: Option<u64>,
+}
+
+/// What one push merged away.
+#[derive(Default)]
+struct Gone {
+    events: usize,
+    initial: usize,
+}
+
+impl<K> Default for Merged<K> {
+    fn default() -> Self {
+        Self {
+            entries: VecDeque::new(),
+            base: 0,
+            live: 0,
+            by_key: HashMap::default(),
+        }
+    }
+}
+
+impl<K: Object> Merged<K> {
+    fn entry(&mut self, seq: u64) -> &mut Option<Event<K>> {
+        let at = usize::try_from(seq - self.base).unwrap_or(usize::MAX);
+        &mut self.entries[at]
+    }
+
+    fn append(&mut self, event: &Event<K>) -> u64 {
+        self.entries.push_back(Some(event.clone()));
+        self.live += 1;
+        self.base + self.entries.len() as u64 - 1
+    }
+
+    fn push(&mut self, event: &Event<K>) -> Gone {
+        let meta = event.object().metadata();
+        let Some(pending) = self.by_key.get(&meta.key_ref()).copied() else {
+            let first = self.append(event);
+            self.by_key.insert(meta.key(), Pending { first, second: None });
+            return Gone::default();
+        };
+        let last = pending.second.unwrap_or(pending.first);
+        let slot = self.entry(last);
+        let merged = match (&*slot, event) {
+            (Some(Event::Added { initial, .. }), Event::Updated { new, .. } | Event::Added { object: new, .. }) => {
+                Some(Event::Added {
+                    object: Arc::clone(new),
+                    initial: *initial,
+                })
+            }
+            (Some(Event::Updated { old, .. }), Event::Updated { new, .. }) => Some(Event::Updated {
+                old: Arc::clone(old),
+                new: Arc::clone(new),
+            }),
+            (Some(Event::Updated { .. }), Event::Deleted { .. }) => Some(event.clone()),
+            (Some(Event::Added { initial, .. }), Event::Deleted { .. }) => {
+                let initial = usize::from(*initial);
+                *slot = None;
+                self.live -= 1;
+                self.drop_last(event, pending);
+                return Gone { events: 2, initial };
+            }
+            _ => None,
+        };
+        if let Some(merged) = merged {
+            *slot = Some(merged);
+            return Gone { events: 1, initial: 0 };
+        }
+        // A delete stays an event of its own; what follows it is the key's second one.
+        let second = self.append(event);
+        if let Some(entry) = self.by_key.get_mut(&meta.key_ref()) {
+            entry.second = Some(second);
+        }
+        Gone::default()
+    }
+
+    /// The key's last event is gone: forget it, and holes at the front.
+    fn drop_last(&mut self, event: &Event<K>, pending: Pending) {
+        let key = event.object().metadata().key_ref();
+        if pending.second.is_some() {
+            if let Some(entry) = self.by_key.get_mut(&key) {
+                entry.second = None;
+            }
+        } else {
+            self.by_key.remove(&key);
+        }
+        self.trim();
+    }
+
+    fn trim(&mut self) {
+        while let Some(None) = self.entries.front() {
+            self.entries.pop_front();
+            self.base += 1;
+        }
+        // Holes in the middle cost a word each; give the memory back when they are most of it.
+        if self.entries.len() > 64 && self.live * 4 < self.entries.len() {
+            self.compact();
+        }
+    }
+
+    fn compact(&mut self) {
+        let old_base = self.base;
+        let mut renumbered = vec![0_u64; self.entries.len()];
+        let mut next = old_base;
+        for (at, entry) in self.entries.iter().enumerate() {
+            renumbered[at] = next;
+            next += u64::from(entry.is_some());
+        }
+        self.entries.retain(Option::is_some);
+        let renumber = |seq: u64| usize::try_from(seq - old_base).map_or(seq, |at| renumbered[at]);
+        for pending in self.by_key.values_mut() {
+            pending.first = renumber(pending.first);
+            pending.second = pending.second.map(renumber);
+        }
+    }
+
+    fn take(&mut self, most: usize) -> Vec<Event<K>> {
+        let mut taken = Vec::with_capacity(most.min(self.live));
+        while taken.len() < most
+            && let Some(entry) = self.entries.pop_front()
+        {
+            self.base += 1;
+            let Some(event) = entry else { continue };
+            self.live -= 1;
+            let key = event.object().metadata().key_ref();
+            match self.by_key.get_mut(&key) {
+                Some(pending) if pending.second.is_some() => {
+                    pending.first = pending.second.take().unwrap_or(pending.first);
+                }
+                _ => {
+                    self.by_key.remove(&key);
+                }
+            }
+            taken.push(event);
+        }
+        self.trim();
+        taken
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,177 @@
+//! Each merge rule by itself, and seeded histories that compare a lagging handler's fold with the cache.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::*;
+use crate::testing::{Item, fold, item};
+
+fn added(name: &str, version: u64, initial: bool) -> Event<Item> {
+    Event::Added {
+        object: item(name, "u", version),
+        initial,
+    }
+}
+
+fn updated(name: &str, old: u64, new: u64) -> Event<Item> {
+    Event::Updated {
+        old: item(name, "u", old),
+        new: item(name, "u", new),
+    }
+}
+
+fn deleted(name: &str, version: u64, stale: bool) -> Event<Item> {
+    Event::Deleted {
+        object: item(name, "u", version),
+        stale,
+    }
+}
+
+/// A backlog that merges from the first event on.
+fn merging(events: &[Event<Item>]) -> (Backlog<Item>, usize) {
+    let mut backlog = Backlog::new(0);
+    let mut lost = 0;
+    for event in events {
+        lost += backlog.push(&Arc::from([event.clone()]), usize::from(event.is_initial()));
+    }
+    (backlog, lost)
+}
+
+/// What is left, readable.
+fn drain(backlog: &mut Backlog<Item>) -> Vec<String> {
+    let mut left = Vec::new();
+    while let Some(taken) = backlog.take() {
+        left.extend(taken.events().iter().map(|event| match event {
+            Event::Added { object, initial } => format!("+{}{}", object.value, if *initial { " initial" } else { "" }),
+            Event::Updated { old, new } => format!("{} > {}", old.value, new.value),
+            Event::Deleted { object, stale } => format!("-{}{}", object.value, if *stale { " stale" } else { "" }),
+        }));
+    }
+    assert_eq!(backlog.len(), 0);
+    left
+}
+
+// [I34] each merge rule
+#[test]
+fn merge_keeps_the_net_effect_of_each_pair() {
+    let cases: [(&[Event<Item>], &[&str]); 8] = [
+        (&[added("a", 1, false), updated("a", 1, 2)], &["+a@2"]),
+        (&[updated("a", 1, 2), updated("a", 2, 3)], &["a@1 > a@3"]),
+        (&[updated("a", 1, 2), deleted("a", 3, false)], &["-a@3"]),
+        (&[updated("a", 1, 2), deleted("a", 2, true)], &["-a@2 stale"]),
+        (&[added("a", 1, false), deleted("a", 1, false)], &[]),
+        (&[deleted("a", 1, false), added("a", 2, false)], &["-a@1", "+a@2"]),
+        (
+            &[
+                deleted("a", 1, false),
+                added("a", 2, false),
+                deleted("a", 2, false),
+                added("a", 3, false),
+            ],
+            &["-a@1", "+a@3"],
+        ),
+        // the place of the first is kept
+        (
+            &[updated("a", 1, 2), updated("b", 1, 2), updated("a", 2, 3)],
+            &["a@1 > a@3", "b@1 > b@2"],
+        ),
+    ];
+    for (events, expected) in cases {
+        assert_eq!(drain(&mut merging(events).0), expected, "{events:?}");
+    }
+}
+
+// [I34] an initial Added stays initial when merged, and counts as delivered when merged away
+#[test]
+fn merged_away_initial_events_are_reported() {
+    let (mut backlog, lost) = merging(&[added("a", 1, true), updated("a", 1, 2), updated("b", 1, 2)]);
+    assert_eq!(lost, 0);
+    assert_eq!(drain(&mut backlog), ["+a@2 initial", "b@1 > b@2"]);
+    let (backlog, lost) = merging(&[updated("b", 1, 2), added("a", 1, true), deleted("a", 1, false)]);
+    assert_eq!((lost, backlog.len()), (1, 1));
+}
+
+#[test]
+fn below_the_limit_every_event_is_given_out() {
+    let mut backlog = Backlog::new(3);
+    for version in 1..=3 {
+        assert_eq!(backlog.push(&Arc::from([updated("a", version, version + 1)]), 0), 0);
+    }
+    assert_eq!(backlog.coalesced(), 0);
+    assert_eq!(drain(&mut backlog), ["a@1 > a@2", "a@2 > a@3", "a@3 > a@4"]);
+}
+
+#[test]
+fn initial_state_does_not_count_towards_the_limit() {
+    let mut backlog = Backlog::new(2);
+    let initial: Arc<[Event<Item>]> = (0..1000).map(|n| added(&format!("i{n}"), 1, true)).collect();
+    backlog.push(&initial, 1000);
+    backlog.push(&Arc::from([updated("i0", 1, 2), updated("i0", 2, 3)]), 0);
+    assert_eq!(backlog.coalesced(), 0);
+    backlog.push(&Arc::from([updated("i0", 3, 4)]), 0);
+    assert_eq!((backlog.coalesced(), backlog.len()), (3, 1000));
+    assert_eq!(drain(&mut backlog)[0], "+i0@4 initial");
+}
+
+/// One random history of a few keys, pushed in batches, taken at random, compared with the cache at the end.
+fn random_history(seed: u64) {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let limit = random.usize(0..20);
+    let mut backlog: Backlog<Item> = Backlog::new(limit);
+    let mut cache: BTreeMap<String, Arc<Item>> = BTreeMap::new();
+    let mut seen = BTreeMap::new();
+    let mut version = 0;
+    let keys = ["a", "b", "c", "d", "e"];
+    for _ in 0..random.usize(1..400) {
+        let mut batch = Vec::new();
+        for _ in 0..random.usize(1..4) {
+            version += 1;
+            let name = *random.choice(&keys).unwrap();
+            match cache.get(name).cloned() {
+                None => {
+                    let object = item(name, &version.to_string(), version);
+                    cache.insert(name.to_owned(), Arc::clone(&object));
+                    batch.push(Event::Added { object, initial: false });
+                }
+                Some(old) if random.bool() => {
+                    let new = item(name, &old.metadata.uid, version);
+                    cache.insert(name.to_owned(), Arc::clone(&new));
+                    batch.push(Event::Updated { old, new });
+                }
+                Some(object) => {
+                    cache.remove(name);
+                    batch.push(Event::Deleted {
+                        object,
+                        stale: random.bool(),
+                    });
+                }
+            }
+        }
+        backlog.push(&batch.into(), 0);
+        if backlog.coalesced() > 0 && backlog.merged.is_some() {
+            assert!(
+                backlog.len() <= 2 * keys.len(),
+                "seed {seed}: {} pending",
+                backlog.len()
+            );
+        }
+        if random.u8(..) < 40
+            && let Some(taken) = backlog.take()
+        {
+            fold(&mut seen, taken.events());
+        }
+    }
+    while let Some(taken) = backlog.take() {
+        fold(&mut seen, taken.events());
+    }
+    let expected: Vec<&Arc<Item>> = cache.values().collect();
+    assert_eq!(seen.values().collect::<Vec<_>>(), expected, "seed {seed}");
+}
+
+// [I34] memory at most two events per key, and the fold equals the store
+#[test]
+fn fold_of_a_lagging_handler_equals_the_cache() {
+    for seed in 0..500 {
+        random_history(seed);
+    }
+}

@@ -1,0 +1,216 @@
+//! The informer factory: one informer per identity, however many ask.
+
+use std::any::Any;
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
+use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
+
+use crate::environment::Environment;
+use crate::error::{RegisterError, WatchError};
+use crate::informer::options::{InformerId, InformerKey, InformerOptions};
+use crate::informer::status::InformerStats;
+use crate::informer::{Cell, Informer};
+use crate::object::Object;
+use crate::sync::Mutex;
+
+/// What the client does with an informer, whatever its type.
+pub(crate) trait Control: Send + Sync {
+    fn id(&self) -> &InformerId;
+    fn start(&self);
+    fn stop(&self);
+    fn is_filled(&self) -> bool;
+    fn blocking_error(&self) -> Option<WatchError>;
+    fn stats(&self) -> InformerStats;
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
+}
+
+/// Every informer of one client.
+pub(crate) struct Registry {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    informers: HashMap<InformerKey, Arc<dyn Control>, RandomState>,
+    started: bool,
+    stopped: bool,
+}
+
+impl Registry {
+    pub(crate) fn new() -> Self {
+        Self {
+            state: Mutex::new(State::default()),
+        }
+    }
+
+    fn get_or_insert<K: Object>(
+        &self,
+        env: &Arc<Environment>,
+        dynamic_type: &K::DynamicType,
+        options: InformerOptions<K>,
+        asked_at: &'static Location<'static>,
+    ) -> Result<Informer<K>, RegisterError> {
+        let key = InformerKey::of::<K>(dynamic_type, &options);
+        let wanted = options.transform.clone();
+        let made = Cell::new(key.clone(), dynamic_type.clone(), options, asked_at, Arc::clone(env));
+        let (cell, started, stopped) = {
+            let mut state = self.state.lock();
+            // The key names the type, so a known informer is always of this one.
+            let known = state.informers.get(&key).map(|control| Arc::clone(control).into_any());
+            match known.and_then(|any| any.downcast::<Cell<K>>().ok()) {
+                Some(cell) => (cell, false, false),
+                None => {
+                    let cell = Arc::new(made);
+                    if !state.stopped {
+                        state.informers.insert(key, Arc::clone(&cell) as Arc<dyn Control>);
+                    }
+                    (cell, state.started, state.stopped)
+                }
+            }
+        };
+        if stopped {
+            cell.stop();
+        } else if started {
+            cell.start();
+        }
+        cell.check_transform(wanted.as_ref(), asked_at)?;
+        env.changed.notify_waiters();
+        Ok(Informer::new(cell))
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<dyn Control>> {
+        self.state.lock().informers.values().cloned().collect()
+    }
+
+    /// Starts every informer, and from now on each new one at once.
+    pub(crate) fn start(&self) {
+        self.state.lock().started = true;
+        for informer in self.all() {
+            informer.start();
+        }
+    }
+
+    /// Stops every informer; what is asked for later is born stopped.
+    pub(crate) fn stop(&self) {
+        self.state.lock().stopped = true;
+        for informer in self.all() {
+            informer.stop();
+        }
+    }
+
+    fn remove(&self, id: &InformerId, cell: &Arc<dyn Any + Send + Sync>) {
+        let removed: Vec<Arc<dyn Control>> = {
+            let mut state = self.state.lock();
+            let same =
+                |control: &Arc<dyn Control>| control.id() == id && Arc::ptr_eq(&Arc::clone(control).into_any(), cell);
+            state
+                .informers
+                .extract_if(|_, control| same(control))
+                .map(|(_, control)| control)
+                .collect()
+        };
+        for control in removed {
+            control.stop();
+        }
+    }
+}
+
+/// Gives shared informers; made by [`Client::informers`](crate::Client::informers).
+///
+/// # Guarantees
+///
+/// - Asking twice for the same identity gives the same informer and opens no second watch. The identity is the Rust
+///   type, the resource, the representation, the namespaces, both selectors in canonical form, and whether managed
+///   fields are kept.
+/// - Asking starts nothing before `run_and_wait` or `start`; afterwards a new informer starts at once.
+/// - An informer lives until the client stops or it is [`remove`](Self::remove)d.
+#[derive(Clone)]
+pub struct Informers {
+    env: Arc<Environment>,
+    registry: Arc<Registry>,
+}
+
+impl Informers {
+    pub(crate) fn new(env: Arc<Environment>, registry: Arc<Registry>) -> Self {
+        Self { env, registry }
+    }
+
+    /// The informer of a kind that its Rust type names.
+    ///
+    /// # Errors
+    ///
+    /// [`RegisterError::TransformConflict`] if it was asked for before with another transform.
+    #[track_caller]
+    pub fn typed<K: Object<DynamicType: Default>>(
+        &self,
+        options: InformerOptions<K>,
+    ) -> Result<Informer<K>, RegisterError> {
+        self.of(&K::DynamicType::default(), options)
+    }
+
+    /// The informer of a kind that is known at run time only.
+    ///
+    /// # Errors
+    ///
+    /// As [`typed`](Self::typed).
+    #[track_caller]
+    pub fn dynamic(
+        &self,
+        resource: &ApiResource,
+        options: InformerOptions<DynamicObject>,
+    ) -> Result<Informer<DynamicObject>, RegisterError> {
+        self.of(resource, options)
+    }
+
+    /// The informer that fetches and keeps the metadata of a kind alone.
+    ///
+    /// # Errors
+    ///
+    /// As [`typed`](Self::typed).
+    #[track_caller]
+    pub fn metadata(
+        &self,
+        resource: &ApiResource,
+        options: InformerOptions<PartialObjectMeta<DynamicObject>>,
+    ) -> Result<Informer<PartialObjectMeta<DynamicObject>>, RegisterError> {
+        self.of(resource, options)
+    }
+
+    /// The general form: any [`Object`] and its dynamic type.
+    ///
+    /// # Errors
+    ///
+    /// As [`typed`](Self::typed).
+    #[track_caller]
+    pub fn of<K: Object>(
+        &self,
+        dynamic_type: &K::DynamicType,
+        options: InformerOptions<K>,
+    ) -> Result<Informer<K>, RegisterError> {
+        self.registry
+            .get_or_insert(&self.env, dynamic_type, options, Location::caller())
+    }
+
+    /// Stops an informer and forgets it; asking for it again makes a new one. Handles that others hold show the last
+    /// state.
+    pub fn remove<K: Object>(&self, informer: &Informer<K>) {
+        let cell = Arc::clone(&informer.cell) as Arc<dyn Any + Send + Sync>;
+        self.registry.remove(informer.id(), &cell);
+    }
+}
+
+impl fmt::Debug for Informers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ids: Vec<String> = self
+            .registry
+            .all()
+            .iter()
+            .map(|informer| informer.id().to_string())
+            .collect();
+        f.debug_struct("Informers").field("informers", &ids).finish()
+    }
+}

@@ -1,0 +1,496 @@
+//! Shared informers: one list and watch per kind, one cache, any number of handlers.
+//!
+//! Start reading at [`Informer`]. Inside, from the network to the user: `reflector` (list and watch, a state machine)
+//! writes into `shared` (`store` and dispatch list under one lock), which pushes to each handler's queue (`dispatch`,
+//! `backlog`), which a task of its own empties (`runner`). `factory` makes sure that there is one informer per identity
+//! (`options`).
+
+pub(crate) mod backlog;
+pub(crate) mod dispatch;
+pub(crate) mod factory;
+pub(crate) mod handler;
+pub(crate) mod index;
+pub(crate) mod options;
+pub(crate) mod reflector;
+pub(crate) mod registration;
+pub(crate) mod relist;
+pub(crate) mod runner;
+pub(crate) mod shared;
+pub(crate) mod status;
+pub(crate) mod store;
+pub(crate) mod stream;
+pub(crate) mod transform;
+
+use std::any::Any;
+use std::fmt;
+use std::future::Future;
+use std::panic::Location;
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
+
+use kube::core::{ApiResource, Selector};
+use tokio_util::sync::CancellationToken;
+
+use crate::environment::Environment;
+use crate::error::{RegisterError, Stopped, WatchError};
+use crate::informer::dispatch::HandlerQueue;
+use crate::informer::factory::Control;
+use crate::informer::handler::{EventHandler, HandlerOptions};
+use crate::informer::index::{Index, IndexDef};
+pub use crate::informer::options::InformerId;
+use crate::informer::options::{InformerKey, InformerOptions, Tuning};
+use crate::informer::reflector::Reflector;
+use crate::informer::registration::{Registered, Registration};
+use crate::informer::runner::Runner;
+use crate::informer::shared::Shared;
+use crate::informer::status::{InformerStats, Phase, StatusCell};
+use crate::informer::stream::EventStream;
+use crate::informer::transform::Transform;
+use crate::key::ObjectKey;
+use crate::object::Object;
+use crate::sync::Mutex;
+
+/// A shared cache of one kind, kept current by one list and watch. Cheap to clone; clones are the same informer.
+///
+/// Reads are synchronous, come from the cache and never wait for the network. Before the first sync they show nothing.
+/// After a stop they show the last state.
+///
+/// # Guarantees
+///
+/// - The objects are shared: the `Arc` that `get` returns, the one in events and the one in an index are the same.
+/// - A handler registered at any time, from any thread, also inside a handler, gets the state of that instant as
+///   `Added { initial: true }` and then every later change, in the order of the cache, nothing twice, nothing lost
+///   (a handler that lags gets the net change per key).
+/// - A blocked handler blocks no other and does not slow down the watch.
+/// - When a handler runs, the cache and its indexes already hold what the event tells, or something newer.
+///
+/// Not promised: that the cache is as new as the server. It follows with the delay of the watch.
+pub struct Informer<K: Object> {
+    cell: Arc<Cell<K>>,
+}
+
+/// One informer.
+pub(crate) struct Cell<K: Object> {
+    id: InformerId,
+    dynamic_type: K::DynamicType,
+    resource: ApiResource,
+    key: InformerKey,
+    tuning: Tuning,
+    transform: Option<Transform<K>>,
+    asked_at: &'static Location<'static>,
+    shared: Arc<Shared<K>>,
+    status: Arc<StatusCell>,
+    env: Arc<Environment>,
+    stop: CancellationToken,
+    launch: Mutex<Launch<K>>,
+}
+
+/// What waits for the start.
+struct Launch<K: Object> {
+    started: bool,
+    // Invariant: empty once `started`.
+    waiting: Vec<Runner<K>>,
+}
+
+impl<K: Object> Cell<K> {
+    fn new(
+        key: InformerKey,
+        dynamic_type: K::DynamicType,
+        options: InformerOptions<K>,
+        asked_at: &'static Location<'static>,
+        env: Arc<Environment>,
+    ) -> Self {
+        Self {
+            id: key.id(),
+            dynamic_type,
+            resource: key.resource.clone(),
+            key,
+            tuning: options.tuning,
+            transform: options.transform,
+            asked_at,
+            shared: Arc::new(Shared::new()),
+            status: Arc::new(StatusCell::new(Arc::clone(&env.changed))),
+            stop: env.stop.child_token(),
+            env,
+            launch: Mutex::new(Launch {
+                started: false,
+                waiting: Vec::new(),
+            }),
+        }
+    }
+
+    /// Whether the transform asked for is the one this informer has.
+    fn check_transform(
+        &self,
+        wanted: Option<&Transform<K>>,
+        asked_at: &'static Location<'static>,
+    ) -> Result<(), RegisterError> {
+        let same = match (&self.transform, wanted) {
+            (None, None) => true,
+            (Some(known), Some(wanted)) => known.same(wanted),
+            _ => false,
+        };
+        if same {
+            return Ok(());
+        }
+        Err(RegisterError::TransformConflict {
+            informer: self.id.clone(),
+            first: self.transform.as_ref().map(|transform| transform.name().to_owned()),
+            first_at: self.transform.as_ref().map_or(self.asked_at, Transform::at),
+            second: wanted.map(|transform| transform.name().to_owned()),
+            second_at: wanted.map_or(asked_at, Transform::at),
+        })
+    }
+
+    fn spawn_runner(&self, runner: Runner<K>) {
+        self.env.spawn(runner.run(self.stop.clone()));
+    }
+
+    /// Registers a queue and runs its handler once the informer is started.
+    fn add(&self, handler: Box<dyn EventHandler<K>>, options: &HandlerOptions) -> Registration {
+        let queue = self.add_queue(options);
+        if !queue.is_ended() {
+            let runner = Runner {
+                queue: Arc::clone(&queue),
+                handler,
+                informer: self.id.clone(),
+            };
+            let ready = {
+                let mut launch = self.launch.lock();
+                if launch.started {
+                    Some(runner)
+                } else {
+                    launch.waiting.push(runner);
+                    None
+                }
+            };
+            if let Some(runner) = ready {
+                self.spawn_runner(runner);
+            } else if queue.is_ended() {
+                self.drop_ended(); // stopped or removed in between
+            }
+        }
+        Registration::new(Arc::new(Handle {
+            queue,
+            shared: Arc::downgrade(&self.shared),
+        }))
+    }
+
+    fn add_queue(&self, options: &HandlerOptions) -> Arc<HandlerQueue<K>> {
+        let queue = Arc::new(HandlerQueue::new(options));
+        self.shared.register(&queue);
+        queue
+    }
+
+    /// Drops handlers that were removed before the start.
+    fn drop_ended(&self) {
+        let ended: Vec<Runner<K>> = {
+            let mut launch = self.launch.lock();
+            launch
+                .waiting
+                .extract_if(.., |runner| runner.queue.is_ended())
+                .collect()
+        };
+        drop(ended); // handlers are the user's: not under the lock
+    }
+}
+
+impl<K: Object> Control for Cell<K> {
+    fn id(&self) -> &InformerId {
+        &self.id
+    }
+
+    fn start(&self) {
+        if self.stop.is_cancelled() {
+            return;
+        }
+        let waiting = {
+            let mut launch = self.launch.lock();
+            if std::mem::replace(&mut launch.started, true) {
+                return;
+            }
+            std::mem::take(&mut launch.waiting)
+        };
+        let reflector = Reflector::new(
+            &self.env,
+            &self.key,
+            self.id.clone(),
+            self.tuning.clone(),
+            self.transform.clone(),
+            Arc::clone(&self.shared),
+            Arc::clone(&self.status),
+        );
+        self.env.spawn(reflector.run(self.stop.clone()));
+        for runner in waiting {
+            self.spawn_runner(runner);
+        }
+    }
+
+    fn stop(&self) {
+        self.stop.cancel();
+        self.shared.stop();
+        self.drop_ended();
+        self.status.announce(|status| status.phase = Phase::Stopped);
+    }
+
+    fn is_filled(&self) -> bool {
+        self.shared.is_filled()
+    }
+
+    fn blocking_error(&self) -> Option<WatchError> {
+        self.status.update(|status| status.error.clone())
+    }
+
+    fn stats(&self) -> InformerStats {
+        let handlers = self.shared.handler_stats();
+        let (objects, last_version) = (self.shared.len(), self.shared.version());
+        self.status.update(|status| InformerStats {
+            informer: self.id.clone(),
+            phase: status.phase,
+            has_synced: self.shared.is_filled(),
+            objects,
+            last_version,
+            watches_open: status.watches_open,
+            lists: status.lists,
+            watches: status.watches,
+            events: status.events,
+            failures: status.failures,
+            error: status.error.clone(),
+            last_error: status.last_error.clone(),
+            undecodable: status.undecodable.len(),
+            handlers,
+        })
+    }
+
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+}
+
+/// What a [`Registration`] holds: the queue, and where to take it out of.
+struct Handle<K: Object> {
+    queue: Arc<HandlerQueue<K>>,
+    shared: Weak<Shared<K>>,
+}
+
+impl<K: Object> Registered for Handle<K> {
+    fn has_synced(&self) -> bool {
+        self.queue.has_synced()
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.queue.is_ended()
+    }
+
+    fn poll_synced(&self, ticket: &mut Option<u64>, cx: &mut Context<'_>) -> Poll<Result<(), Stopped>> {
+        self.queue.poll_synced(ticket, cx)
+    }
+
+    fn poll_removed(&self, ticket: &mut Option<u64>, cx: &mut Context<'_>) -> Poll<()> {
+        self.queue.poll_removed(ticket, cx)
+    }
+
+    fn forget(&self, ticket: Option<u64>) {
+        self.queue.forget(ticket);
+    }
+
+    fn remove(&self) {
+        self.queue.remove();
+        if let Some(shared) = self.shared.upgrade() {
+            shared.unregister(&self.queue);
+        }
+    }
+
+    fn owner(&self) -> usize {
+        self.shared.as_ptr() as usize
+    }
+}
+
+impl<K: Object> Informer<K> {
+    pub(crate) fn new(cell: Arc<Cell<K>>) -> Self {
+        Self { cell }
+    }
+
+    /// Names this informer in logs and errors.
+    pub fn id(&self) -> &InformerId {
+        &self.cell.id
+    }
+
+    /// The resource it lists and watches.
+    pub fn resource(&self) -> &ApiResource {
+        &self.cell.resource
+    }
+
+    /// What is known of the kind at run time only.
+    pub fn dynamic_type(&self) -> &K::DynamicType {
+        &self.cell.dynamic_type
+    }
+
+    /// The object of this key.
+    pub fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
+        self.cell.shared.get(key.as_ref())
+    }
+
+    /// The objects of one namespace or all, that the selector matches, in no particular order: one consistent state.
+    pub fn list(&self, namespace: Option<&str>, selector: &Selector) -> Vec<Arc<K>> {
+        let mut objects = self.cell.shared.list(namespace);
+        if !selector.selects_all() {
+            objects.retain(|object| object.metadata().labels.matches(selector));
+        }
+        objects
+    }
+
+    /// How many objects are cached.
+    pub fn len(&self) -> usize {
+        self.cell.shared.len()
+    }
+
+    /// Whether nothing is cached.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Adds a secondary index, or gives the one there is if it has the same definition. Complete when this returns,
+    /// at any time.
+    ///
+    /// # Errors
+    ///
+    /// [`RegisterError::IndexConflict`] if the name is taken by another definition.
+    pub fn add_index(&self, def: &IndexDef<K>) -> Result<Index<K>, RegisterError> {
+        match self.cell.shared.add_index(def) {
+            Ok(id) => Ok(Index::new(Arc::clone(&self.cell.shared), id, def.name())),
+            Err(first) => Err(RegisterError::IndexConflict {
+                informer: self.cell.id.clone(),
+                name: def.name().to_owned(),
+                first_at: first.at(),
+                second_at: def.at(),
+            }),
+        }
+    }
+
+    /// Registers a handler. It runs on a task of its own once the informer is started. After a stop this does nothing,
+    /// and the registration says so.
+    pub fn add_handler(&self, handler: impl EventHandler<K>, options: HandlerOptions) -> Registration {
+        self.cell.add(Box::new(handler), &options)
+    }
+
+    /// Removes a handler of this informer, as [`Registration::remove`] does.
+    ///
+    /// # Errors
+    ///
+    /// [`RegisterError::ForeignRegistration`] if the registration was made on another informer; nothing is removed.
+    pub fn remove_handler(&self, registration: &Registration) -> Result<(), RegisterError> {
+        if registration.owner() != Arc::as_ptr(&self.cell.shared) as usize {
+            return Err(RegisterError::ForeignRegistration {
+                informer: self.cell.id.clone(),
+            });
+        }
+        registration.remove();
+        self.cell.drop_ended();
+        Ok(())
+    }
+
+    /// The changes as a stream, with the guarantees of a handler. An event counts as handled when the next one is
+    /// asked for. Dropping the stream unregisters it; it ends when the informer stops.
+    pub fn events(&self, options: HandlerOptions) -> EventStream<K> {
+        let queue = self.cell.add_queue(&options);
+        let registration = Registration::new(Arc::new(Handle {
+            queue: Arc::clone(&queue),
+            shared: Arc::downgrade(&self.cell.shared),
+        }));
+        EventStream::new(queue, registration.guard())
+    }
+
+    /// Starts this informer alone. Does nothing if it runs already or was stopped.
+    pub fn start(&self) {
+        self.cell.start();
+    }
+
+    /// Whether the cache was filled. Never goes back to false. Does not wait for handlers; a
+    /// [`Registration`] tells of its handler.
+    pub fn has_synced(&self) -> bool {
+        self.cell.shared.is_filled()
+    }
+
+    /// Waits for [`has_synced`](Self::has_synced).
+    ///
+    /// # Errors
+    ///
+    /// [`Stopped`] if the informer was stopped before; a retry cannot help.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    pub fn synced(&self) -> impl Future<Output = Result<(), Stopped>> + Send + use<K> {
+        Filled {
+            shared: Arc::clone(&self.cell.shared),
+            ticket: None,
+        }
+    }
+
+    /// Whether the informer was stopped. Reads show the last state for ever.
+    pub fn is_stopped(&self) -> bool {
+        self.cell.shared.is_stopped()
+    }
+
+    /// The resource version up to which the cache is current; `None` before the first list.
+    pub fn last_version(&self) -> Option<String> {
+        Some(self.cell.shared.version()).filter(|version| !version.is_empty())
+    }
+
+    /// The objects that are left out, or shown in an older version, because the newest one does not decode; and why.
+    pub fn undecodable(&self) -> Vec<(ObjectKey, String)> {
+        self.cell.status.update(|status| {
+            status
+                .undecodable
+                .iter()
+                .map(|(key, error)| (key.clone(), error.clone()))
+                .collect()
+        })
+    }
+
+    /// Status and counters.
+    pub fn stats(&self) -> InformerStats {
+        self.cell.stats()
+    }
+}
+
+impl<K: Object> Clone for Informer<K> {
+    fn clone(&self) -> Self {
+        Self {
+            cell: Arc::clone(&self.cell),
+        }
+    }
+}
+
+impl<K: Object> fmt::Debug for Informer<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Informer")
+            .field("id", &self.cell.id.to_string())
+            .field("phase", &self.cell.status.phase())
+            .field("has_synced", &self.has_synced())
+            .finish_non_exhaustive()
+    }
+}
+
+struct Filled<K: Object> {
+    shared: Arc<Shared<K>>,
+    ticket: Option<u64>,
+}
+
+impl<K: Object> Future for Filled<K> {
+    type Output = Result<(), Stopped>;
+
+    /// On `Pending` the shared state keeps the waker under our ticket.
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        this.shared.poll_filled(&mut this.ticket, cx)
+    }
+}
+
+impl<K: Object> Drop for Filled<K> {
+    fn drop(&mut self) {
+        self.shared.forget(self.ticket);
+    }
+}

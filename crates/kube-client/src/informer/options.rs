@@ -1,0 +1,398 @@
+//! What can be chosen for an informer, and the identity that follows from it.
+
+use std::any::TypeId;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::core::{ApiResource, Expression, Selector};
+
+use crate::informer::transform::Transform;
+use crate::object::{Object, Representation, Scope};
+
+/// The namespaces that an informer covers. Cluster-scoped kinds ignore it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Namespaces {
+    /// All of them.
+    #[default]
+    All,
+    /// One.
+    One(Arc<str>),
+}
+
+impl Namespaces {
+    /// One namespace.
+    pub fn one(namespace: &str) -> Self {
+        Self::One(Arc::from(namespace))
+    }
+
+    /// The namespace, if it is one.
+    pub fn as_one(&self) -> Option<&str> {
+        match self {
+            Namespaces::All => None,
+            Namespaces::One(namespace) => Some(namespace),
+        }
+    }
+}
+
+/// How the first state is fetched.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum ListMode {
+    /// A streaming list on the watch itself, and a paged list where the server cannot stream. Recommended.
+    #[default]
+    Auto,
+    /// Always a paged list.
+    Paged,
+    /// Always a streaming list, even if the server refuses it.
+    Streaming,
+}
+
+/// How fresh the first state of a paged list has to be.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum InitialList {
+    /// Any state that the server has at hand (resourceVersion "0"): cheap for the server, comes as one page.
+    #[default]
+    Any,
+    /// The newest state, read from the server's storage, in pages.
+    Consistent,
+}
+
+/// What to do when an object of the first list is not one of the Rust type.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum OnUndecodable {
+    /// Leave it out, report it, and go on.
+    #[default]
+    Skip,
+    /// Do not count the cache as filled before every object decodes.
+    BlockFirstSync,
+}
+
+/// What can be chosen for an informer.
+///
+/// The first part is its identity: asking again with the same values gives the same informer. The second part is
+/// decided by whoever asks first.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Pod;
+/// use kube::core::{Expression, Selector};
+/// use kube_client::{InformerOptions, Namespaces};
+///
+/// let options = InformerOptions::<Pod>::default()
+///     .namespaces(Namespaces::one("prod"))
+///     .labels(Selector::from_iter([Expression::Equal("app".into(), "web".into())]))
+///     .fields("status.phase=Running");
+/// ```
+pub struct InformerOptions<K> {
+    pub(crate) namespaces: Namespaces,
+    pub(crate) labels: Selector,
+    pub(crate) fields: String,
+    pub(crate) keep_managed_fields: bool,
+    pub(crate) transform: Option<Transform<K>>,
+    pub(crate) tuning: Tuning,
+}
+
+/// Choices that are not part of the identity.
+#[derive(Debug, Clone)]
+pub(crate) struct Tuning {
+    pub(crate) list_mode: ListMode,
+    pub(crate) initial_list: InitialList,
+    pub(crate) page_size: u32,
+    pub(crate) on_undecodable: OnUndecodable,
+    pub(crate) silence: Duration,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self {
+            list_mode: ListMode::Auto,
+            initial_list: InitialList::Any,
+            page_size: 500,
+            on_undecodable: OnUndecodable::Skip,
+            silence: Duration::from_secs(30),
+        }
+    }
+}
+
+impl<K> Default for InformerOptions<K> {
+    fn default() -> Self {
+        Self {
+            namespaces: Namespaces::All,
+            labels: Selector::default(),
+            fields: String::new(),
+            keep_managed_fields: false,
+            transform: None,
+            tuning: Tuning::default(),
+        }
+    }
+}
+
+impl<K> Clone for InformerOptions<K> {
+    fn clone(&self) -> Self {
+        Self {
+            namespaces: self.namespaces.clone(),
+            labels: self.labels.clone(),
+            fields: self.fields.clone(),
+            keep_managed_fields: self.keep_managed_fields,
+            transform: self.transform.clone(),
+            tuning: self.tuning.clone(),
+        }
+    }
+}
+
+impl<K> fmt::Debug for InformerOptions<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InformerOptions")
+            .field("namespaces", &self.namespaces)
+            .field("labels", &self.labels.to_string())
+            .field("fields", &self.fields)
+            .field("keep_managed_fields", &self.keep_managed_fields)
+            .field("transform", &self.transform)
+            .field("tuning", &self.tuning)
+            .finish()
+    }
+}
+
+impl<K> InformerOptions<K> {
+    /// Identity: the namespaces to cover. Default: all.
+    #[must_use]
+    pub fn namespaces(mut self, namespaces: Namespaces) -> Self {
+        self.namespaces = namespaces;
+        self
+    }
+
+    /// Identity: only objects with these labels, selected by the server.
+    #[must_use]
+    pub fn labels(mut self, selector: Selector) -> Self {
+        self.labels = selector;
+        self
+    }
+
+    /// Identity: only objects with these field values, selected by the server (`status.phase=Running`). Which fields a
+    /// kind supports is the server's business: a refused selector shows in the status as such.
+    #[must_use]
+    pub fn fields(mut self, selector: impl Into<String>) -> Self {
+        self.fields = selector.into();
+        self
+    }
+
+    /// Identity: keep `metadata.managedFields`, about a third of a typical object. By default they are skipped while
+    /// decoding.
+    #[must_use]
+    pub fn keep_managed_fields(mut self) -> Self {
+        self.keep_managed_fields = true;
+        self
+    }
+
+    /// Changes each object once as it is received, before it is cached. Everyone who asks for the informer has to ask
+    /// for the same transform.
+    #[must_use]
+    pub fn transform(mut self, transform: Transform<K>) -> Self {
+        self.transform = Some(transform);
+        self
+    }
+
+    /// How the first state is fetched. Decided by whoever asks first.
+    #[must_use]
+    pub fn list_mode(mut self, mode: ListMode) -> Self {
+        self.tuning.list_mode = mode;
+        self
+    }
+
+    /// How fresh a paged first list has to be. Decided by whoever asks first.
+    #[must_use]
+    pub fn initial_list(mut self, initial: InitialList) -> Self {
+        self.tuning.initial_list = initial;
+        self
+    }
+
+    /// Objects per page of a paged list; 0 means no pages. Default: 500. Decided by whoever asks first.
+    #[must_use]
+    pub fn page_size(mut self, objects: u32) -> Self {
+        self.tuning.page_size = objects;
+        self
+    }
+
+    /// What to do with objects of the first list that do not decode. Decided by whoever asks first.
+    #[must_use]
+    pub fn on_undecodable(mut self, what: OnUndecodable) -> Self {
+        self.tuning.on_undecodable = what;
+        self
+    }
+}
+
+/// The identity of an informer.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct InformerKey {
+    pub(crate) kind: TypeId,
+    pub(crate) resource: ApiResource,
+    pub(crate) representation: Representation,
+    pub(crate) namespaces: Namespaces,
+    pub(crate) labels: String,
+    pub(crate) fields: String,
+    pub(crate) keep_managed_fields: bool,
+}
+
+impl InformerKey {
+    pub(crate) fn of<K: Object>(dynamic_type: &K::DynamicType, options: &InformerOptions<K>) -> Self {
+        let namespaces = match K::scope(dynamic_type) {
+            Scope::Cluster => Namespaces::All,
+            Scope::Namespaced | Scope::Unknown => options.namespaces.clone(),
+        };
+        Self {
+            kind: TypeId::of::<K>(),
+            resource: K::api_resource(dynamic_type),
+            representation: K::representation(),
+            namespaces,
+            labels: canonical_labels(&options.labels),
+            fields: canonical_fields(&options.fields),
+            keep_managed_fields: options.keep_managed_fields,
+        }
+    }
+
+    pub(crate) fn id(&self) -> InformerId {
+        let group = if self.resource.group.is_empty() {
+            String::new()
+        } else {
+            format!(".{}", self.resource.group)
+        };
+        InformerId {
+            resource: format!("{}{group}/{}", self.resource.plural, self.resource.version),
+            representation: self.representation,
+            namespaces: self.namespaces.clone(),
+            labels: self.labels.clone(),
+            fields: self.fields.clone(),
+        }
+    }
+}
+
+/// Names one informer in errors, logs and statistics.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct InformerId {
+    /// Plural, group and version: `deployments.apps/v1`.
+    pub resource: String,
+    /// How the server is asked to send the objects.
+    pub representation: Representation,
+    /// The namespaces covered.
+    pub namespaces: Namespaces,
+    /// The label selector in canonical form; empty if none.
+    pub labels: String,
+    /// The field selector in canonical form; empty if none.
+    pub fields: String,
+}
+
+impl fmt::Display for InformerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.resource)?;
+        if let Some(namespace) = self.namespaces.as_one() {
+            write!(f, " in namespace {namespace}")?;
+        }
+        if !self.labels.is_empty() {
+            write!(f, " with labels {}", self.labels)?;
+        }
+        if !self.fields.is_empty() {
+            write!(f, " with fields {}", self.fields)?;
+        }
+        match self.representation {
+            Representation::Typed => Ok(()),
+            Representation::Dynamic => f.write_str(" (dynamic)"),
+            Representation::Metadata => f.write_str(" (metadata only)"),
+        }
+    }
+}
+
+/// The selector with sorted requirements; the values of one requirement are sorted already. A set of one value is an
+/// equality.
+fn canonical_labels(selector: &Selector) -> String {
+    let requirements: BTreeSet<String> = selector
+        .clone()
+        .into_iter()
+        .map(|requirement| match requirement {
+            Expression::In(key, values) if values.len() == 1 => values
+                .into_iter()
+                .next()
+                .map_or_else(String::new, |value| Expression::Equal(key, value).to_string()),
+            Expression::NotIn(key, values) if values.len() == 1 => values
+                .into_iter()
+                .next()
+                .map_or_else(String::new, |value| Expression::NotEqual(key, value).to_string()),
+            other => other.to_string(),
+        })
+        .collect();
+    requirements.into_iter().collect::<Vec<_>>().join(",")
+}
+
+/// The selector with sorted, distinct requirements and one spelling of equality.
+fn canonical_fields(selector: &str) -> String {
+    let mut requirements = BTreeSet::new();
+    let mut requirement = String::new();
+    let mut escaped = false;
+    for c in selector.chars() {
+        match c {
+            ',' if !escaped => {
+                requirements.insert(std::mem::take(&mut requirement));
+            }
+            _ => requirement.push(c),
+        }
+        escaped = c == '\\' && !escaped;
+    }
+    requirements.insert(requirement);
+    let trimmed = requirements
+        .iter()
+        .map(|requirement| requirement.trim().replacen("==", "=", 1));
+    let distinct: BTreeSet<String> = trimmed.filter(|requirement| !requirement.is_empty()).collect();
+    distinct.into_iter().collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::core::v1::{Node, Pod};
+
+    fn key(options: &InformerOptions<Pod>) -> InformerKey {
+        InformerKey::of::<Pod>(&(), options)
+    }
+
+    // [I1] the identity does not depend on the spelling of a selector
+    #[test]
+    fn identity_ignores_the_order_of_requirements() {
+        let equal = |key: &str, value: &str| Expression::Equal(key.into(), value.into());
+        let one = InformerOptions::default()
+            .labels(Selector::from_iter([
+                equal("a", "1"),
+                Expression::In("b".into(), ["2".to_owned()].into()),
+            ]))
+            .fields("status.phase==Running, metadata.name=x");
+        let two = InformerOptions::default()
+            .labels(Selector::from_iter([equal("b", "2"), equal("a", "1"), equal("a", "1")]))
+            .fields("metadata.name=x,status.phase=Running");
+        assert_eq!(key(&one), key(&two));
+        assert_eq!(key(&one).labels, "a=1,b=2");
+        assert_ne!(key(&one), key(&InformerOptions::default()));
+    }
+
+    #[test]
+    fn canonical_fields_keep_escaped_commas() {
+        assert_eq!(canonical_fields("b=2,a=x\\,y"), "a=x\\,y,b=2");
+        assert_eq!(canonical_fields(""), "");
+    }
+
+    #[test]
+    fn cluster_scoped_kinds_ignore_the_namespace() {
+        let options = InformerOptions::<Node>::default().namespaces(Namespaces::one("a"));
+        assert_eq!(InformerKey::of::<Node>(&(), &options).namespaces, Namespaces::All);
+    }
+
+    #[test]
+    fn id_reads_as_a_sentence_part() {
+        let options = InformerOptions::default()
+            .namespaces(Namespaces::one("prod"))
+            .fields("a=b");
+        assert_eq!(
+            key(&options).id().to_string(),
+            "pods/v1 in namespace prod with fields a=b"
+        );
+    }
+}

@@ -1,0 +1,113 @@
+//! One open watch: a response body, cut into lines, with a bound on its silence.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use http_body_util::BodyExt;
+use kube::client::Body;
+use tokio::time::{Instant, timeout_at};
+
+use crate::decode::lines::{LineTooLong, Lines};
+
+/// An open watch.
+pub(crate) struct Connection {
+    body: Body,
+    lines: Lines,
+    opened: Instant,
+    last_data: Instant,
+    // When the server should have closed it, and a little more.
+    deadline: Instant,
+    // An end or error that `read_ready` met, for `read` to tell.
+    ended: Option<Result<Read, ReadError>>,
+}
+
+/// What reading brought.
+#[derive(Debug)]
+pub(crate) enum Read {
+    /// Lines may have come.
+    Data,
+    /// The server closed the stream.
+    End,
+}
+
+/// Why reading failed.
+#[derive(Debug)]
+pub(crate) enum ReadError {
+    /// Nothing came for too long.
+    Silent,
+    /// The connection broke.
+    Broken(Box<kube::Error>),
+}
+
+impl Connection {
+    /// `timeout` is how long the server was asked to keep it open.
+    pub(crate) fn new(body: Body, timeout: Duration) -> Self {
+        let now = Instant::now();
+        Self {
+            body,
+            lines: Lines::default(),
+            opened: now,
+            last_data: now,
+            deadline: now + timeout + Duration::from_secs(30),
+            ended: None,
+        }
+    }
+
+    pub(crate) fn opened(&self) -> Instant {
+        self.opened
+    }
+
+    /// Waits for the next chunk, at most `silence` after the last one. Every line must have been taken before.
+    pub(crate) async fn read(&mut self, silence: Option<Duration>) -> Result<Read, ReadError> {
+        if let Some(ended) = self.ended.take() {
+            return ended;
+        }
+        let limit = silence.map_or(self.deadline, |silence| self.deadline.min(self.last_data + silence));
+        loop {
+            match timeout_at(limit, self.body.frame()).await {
+                Err(_) => return Err(ReadError::Silent),
+                Ok(None) => return Ok(Read::End),
+                Ok(Some(Err(error))) => return Err(ReadError::Broken(Box::new(error))),
+                Ok(Some(Ok(frame))) => {
+                    if let Ok(chunk) = frame.into_data() {
+                        self.take(chunk);
+                        return Ok(Read::Data);
+                    } // else trailers: they say nothing
+                }
+            }
+        }
+    }
+
+    /// Takes the next chunk if it is there already, so that a flood is handled in batches.
+    pub(crate) fn read_ready(&mut self) -> bool {
+        if self.ended.is_some() {
+            return false;
+        }
+        match self.body.frame().now_or_never() {
+            None => false,
+            Some(None) => {
+                self.ended = Some(Ok(Read::End));
+                false
+            }
+            Some(Some(Err(error))) => {
+                self.ended = Some(Err(ReadError::Broken(Box::new(error))));
+                false
+            }
+            Some(Some(Ok(frame))) => frame.into_data().is_ok_and(|chunk| {
+                self.take(chunk);
+                true
+            }),
+        }
+    }
+
+    fn take(&mut self, chunk: Bytes) {
+        self.last_data = Instant::now();
+        self.lines.push(chunk);
+    }
+
+    /// Calls `f` with the next whole line that is there.
+    pub(crate) fn next_line<R>(&mut self, f: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, LineTooLong> {
+        self.lines.next(f)
+    }
+}

@@ -1,0 +1,224 @@
+//! Fetching the whole state: as pages, or streamed on the watch that then stays open.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::BodyExt;
+use kube::client::Body;
+use tokio::time::timeout;
+
+use crate::decode::Undecodable;
+use crate::decode::event::WatchEvent;
+use crate::decode::list::{ListMeta, ListReader};
+use crate::error::{Step, WatchError, WatchErrorKind};
+use crate::informer::options::OnUndecodable;
+use crate::informer::reflector::connection::{Connection, Read};
+use crate::informer::reflector::request::ListAt;
+use crate::informer::reflector::{Reflector, Start, version};
+use crate::informer::relist::Relist;
+use crate::object::Object;
+
+/// A list that brings nothing for so long is given up.
+const LIST_SILENCE: Duration = Duration::from_secs(90);
+/// The most that is decoded before neighbours on this worker get a turn.
+const PIECE: usize = 64 << 10;
+
+/// A list on its way in.
+struct Incoming<K> {
+    relist: Relist<K>,
+    undecodable: Vec<Undecodable>,
+}
+
+impl<K: Object> Reflector<K> {
+    fn incoming(&self) -> Incoming<K> {
+        Incoming {
+            relist: Relist::new(self.keep_unchanged),
+            undecodable: Vec::new(),
+        }
+    }
+
+    /// Fetches the whole state in pages and puts it into the cache.
+    pub(super) async fn list_paged(&mut self) -> Result<(), WatchError> {
+        let mut limit = self.tuning.page_size;
+        'whole: loop {
+            let mut incoming = self.incoming();
+            let mut token = String::new();
+            loop {
+                let at = match token.as_str() {
+                    "" if self.wants_newest() => ListAt::Newest { limit },
+                    "" if self.start == Start::First => ListAt::Any,
+                    "" => ListAt::NotOlderThan(&self.version),
+                    token => ListAt::Continue { token, limit },
+                };
+                match self.fetch_page(at, &mut incoming).await {
+                    Ok(meta) if meta.next.is_empty() => return self.commit(incoming, meta.resource_version),
+                    Ok(meta) => token = meta.next,
+                    // The pages were too slow for the server's memory: fetch the newest state as one.
+                    Err(error) if error.kind == WatchErrorKind::Expired && !token.is_empty() => {
+                        self.fail(error);
+                        self.start = Start::Newest;
+                        limit = 0;
+                        continue 'whole;
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+    }
+
+    async fn fetch_page(&self, at: ListAt<'_>, incoming: &mut Incoming<K>) -> Result<ListMeta, WatchError> {
+        let fail = |kind, detail: &str| self.failures.of(Step::List, kind, detail);
+        let request = self
+            .target
+            .list(at)
+            .map_err(|error| fail(WatchErrorKind::Refused, &error.to_string()))?;
+        let response = match timeout(LIST_SILENCE, self.env.kube.send(request)).await {
+            Err(_) => return Err(fail(WatchErrorKind::Silent, "no answer")),
+            Ok(Err(error)) => return Err(self.failures.transport(Step::List, &error)),
+            Ok(Ok(response)) => response,
+        };
+        if !response.status().is_success() {
+            return Err(self.failures.refusal(Step::List, response).await);
+        }
+        self.read_page(response.into_body(), incoming).await
+    }
+
+    async fn read_page(&self, mut body: Body, incoming: &mut Incoming<K>) -> Result<ListMeta, WatchError> {
+        let fail = |kind, detail: &str| self.failures.of(Step::List, kind, detail);
+        let mut reader = ListReader::new();
+        let mut each = |object| self.receive(incoming, object);
+        loop {
+            let chunk = match timeout(LIST_SILENCE, body.frame()).await {
+                Err(_) => return Err(fail(WatchErrorKind::Silent, "nothing came for too long")),
+                Ok(Some(Err(error))) => return Err(self.failures.transport(Step::List, &error)),
+                Ok(Some(Ok(frame))) => frame.into_data().unwrap_or_default(), // trailers say nothing
+                Ok(None) => break,
+            };
+            for piece in chunk.chunks(PIECE) {
+                let read = reader.push(piece, &self.decoder, &mut each);
+                read.map_err(|error| fail(WatchErrorKind::Protocol, &error.to_string()))?;
+                tokio::task::consume_budget().await;
+            }
+        }
+        let meta = reader.finish(&self.decoder, &mut each);
+        meta.map_err(|error| fail(WatchErrorKind::Protocol, &error.to_string()))
+    }
+
+    /// Takes one object of the list.
+    fn receive(&self, incoming: &mut Incoming<K>, object: Result<K, Undecodable>) {
+        match object {
+            Ok(object) => {
+                let object = Arc::new(object);
+                let dropped = self.shared.with_store(|store| incoming.relist.upsert(store, object));
+                drop(dropped); // not under the lock
+            }
+            Err(bad) => {
+                if let Some(key) = &bad.key {
+                    self.shared
+                        .with_store(|store| incoming.relist.keep(store, key.as_ref()));
+                }
+                incoming.undecodable.push(bad);
+            }
+        }
+    }
+
+    /// The list is whole: put it into the cache.
+    fn commit(&mut self, incoming: Incoming<K>, version: String) -> Result<(), WatchError> {
+        if self.keep_unchanged && version::compare(&version, &self.version) == Some(Ordering::Less) {
+            let detail = format!("from {} to {version}", self.version);
+            return Err(self.failures.of(Step::List, WatchErrorKind::VersionWentBack, &detail));
+        }
+        self.status.update(|status| status.undecodable.clear());
+        for bad in &incoming.undecodable {
+            self.fail_decode(bad);
+        }
+        if self.tuning.on_undecodable == OnUndecodable::BlockFirstSync
+            && !self.shared.is_filled()
+            && let Some(bad) = incoming.undecodable.first()
+        {
+            let detail = format!("the first sync waits until every object decodes: {}", bad.error);
+            return Err(self.failures.of(Step::List, WatchErrorKind::Undecodable, &detail));
+        }
+        self.version.clone_from(&version);
+        self.shared.replace(&incoming.relist, version);
+        Ok(())
+    }
+
+    /// Fetches the whole state on a watch, puts it into the cache, and gives the watch back: it goes on.
+    pub(super) async fn list_streaming(&mut self) -> Result<Connection, WatchError> {
+        let version = if self.start == Start::LastSeen {
+            self.version.clone()
+        } else {
+            String::new()
+        };
+        let mut connection = self.open(Step::List, &version, true).await?;
+        let mut incoming = self.incoming();
+        let silence = Some(self.tuning.silence);
+        loop {
+            let decoder = &self.decoder;
+            let line = connection.next_line(|line| (!line.is_empty()).then(|| decoder.event(line)));
+            let fail = |kind, detail: &str| self.failures.of(Step::List, kind, detail);
+            match line.map_err(|error| fail(WatchErrorKind::Protocol, &error.to_string()))? {
+                Some(Some(event)) => {
+                    let event = event.map_err(|error| fail(WatchErrorKind::Protocol, &error.to_string()))?;
+                    if let Some(version) = self.receive_event(&mut incoming, event)? {
+                        self.commit(incoming, version)?;
+                        self.streaming_silences = 0;
+                        return Ok(connection);
+                    }
+                }
+                Some(None) => {} // an empty line
+                None => {
+                    tokio::task::consume_budget().await;
+                    match connection.read(silence).await {
+                        Ok(Read::Data) => {}
+                        Ok(Read::End) => {
+                            return Err(fail(
+                                WatchErrorKind::Protocol,
+                                "the stream ended before its end bookmark",
+                            ));
+                        }
+                        Err(error) => return Err(self.read_failure(Step::List, &error)),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes an event before the end bookmark; that bookmark gives the list's version. Nothing else moves it.
+    fn receive_event(
+        &mut self,
+        incoming: &mut Incoming<K>,
+        event: WatchEvent<K>,
+    ) -> Result<Option<String>, WatchError> {
+        match event {
+            WatchEvent::Upsert { object, .. } => self.receive(incoming, object),
+            WatchEvent::Deleted(object) => {
+                let key = match object {
+                    Ok(object) => Some(object.metadata().key()),
+                    Err(bad) => bad.key,
+                };
+                if let Some(key) = key {
+                    incoming.undecodable.retain(|bad| bad.key.as_ref() != Some(&key));
+                    self.shared
+                        .with_store(|store| incoming.relist.remove(store, key.as_ref()));
+                }
+            }
+            WatchEvent::Bookmark {
+                version,
+                initial_events_end,
+            } => {
+                self.has_bookmarks |= !initial_events_end;
+                if initial_events_end && version.is_empty() {
+                    let detail = "the end bookmark carries no resource version";
+                    return Err(self.failures.of(Step::List, WatchErrorKind::Protocol, detail));
+                }
+                return Ok(initial_events_end.then_some(version));
+            }
+            WatchEvent::Error(status) => return Err(self.failures.status(Step::List, status.code, None, &status)),
+            WatchEvent::Unknown(kind) => tracing::debug!("ignoring a watch event of unknown type {kind:?}"),
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,354 @@
+//! List and watch of one informer: the state machine that keeps the cache current.
+//!
+//! # Design
+//!
+//! ```text
+//! Listing(streaming) ──end bookmark──▶ Watching ──clean end, silence──▶ Watching
+//!      │ refused, no bookmark              │ 410
+//!      ▼                                   ▼
+//! Listing(paged) ───────whole────────▶ Watching      any failure ──▶ Backoff ──▶ Listing or Watching
+//! ```
+//!
+//! `list` fetches the whole state in either form, `connection` is one open watch, `failure` classes what goes wrong,
+//! `backoff` paces. The machine is one future without a task of its own; a stop drops it at whatever it awaits, which is
+//! safe because the cache only ever changes between two awaits.
+
+mod backoff;
+mod connection;
+mod failure;
+mod list;
+mod request;
+mod version;
+mod watch;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+use crate::decode::{Decoder, Undecodable};
+use crate::environment::Environment;
+use crate::error::{Step, WatchError, WatchErrorKind};
+use crate::informer::options::{InformerId, InformerKey, InitialList, ListMode, Tuning};
+use crate::informer::reflector::backoff::Backoff;
+use crate::informer::reflector::connection::Connection;
+use crate::informer::reflector::failure::Failures;
+use crate::informer::reflector::request::Target;
+use crate::informer::shared::Shared;
+use crate::informer::status::{Phase, StatusCell};
+use crate::informer::transform::Transform;
+use crate::object::Object;
+
+/// A stream that lived shorter than this counts as a failure for the pace of the next one.
+const SHORT_LIVED: Duration = Duration::from_secs(1);
+/// How long a server whose streaming list stays silent is asked for pages instead.
+const AVOID_STREAMING: Duration = Duration::from_secs(3600);
+
+/// What happens next.
+enum State {
+    /// Fetch the whole state.
+    Listing(Form),
+    /// Follow changes, on a stream that a streaming list left open or on a new one.
+    Watching(Option<Connection>),
+    /// Wait, then go on.
+    Backoff(Duration, Next),
+    /// Nothing more can be done.
+    Final(Phase),
+}
+
+/// The form of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Streaming,
+    Paged,
+}
+
+/// What follows a back-off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    List,
+    Watch,
+}
+
+/// Which state the next list asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Start {
+    /// The first list: as configured.
+    First,
+    /// Not older than what the cache has.
+    LastSeen,
+    /// The newest, because that version is no longer, or not yet, to be had.
+    Newest,
+}
+
+pub(crate) struct Reflector<K: Object> {
+    env: Arc<Environment>,
+    id: InformerId,
+    tuning: Tuning,
+    target: Target,
+    failures: Failures,
+    decoder: Decoder<K>,
+    shared: Arc<Shared<K>>,
+    status: Arc<StatusCell>,
+    backoff: Backoff,
+    // The version up to which the cache is current; empty before the first list. Mirrored in `shared`.
+    version: String,
+    start: Start,
+    // Whether equal versions mean equal objects. False for one list after the version went back.
+    keep_unchanged: bool,
+    // The server refused to stream lists: never ask again.
+    streaming_refused: bool,
+    streaming_silences: u32,
+    avoid_streaming_until: Option<Instant>,
+    // This kind's watches deliver bookmarks, so silence means that the connection is gone.
+    has_bookmarks: bool,
+}
+
+impl<K: Object> Reflector<K> {
+    pub(crate) fn new(
+        env: &Arc<Environment>,
+        key: &InformerKey,
+        id: InformerId,
+        tuning: Tuning,
+        transform: Option<Transform<K>>,
+        shared: Arc<Shared<K>>,
+        status: Arc<StatusCell>,
+    ) -> Self {
+        Self {
+            env: Arc::clone(env),
+            id,
+            tuning,
+            target: Target::new(key),
+            failures: Failures::new(&key.resource),
+            decoder: Decoder {
+                resource: key.resource.clone(),
+                keep_managed_fields: key.keep_managed_fields,
+                transform,
+            },
+            shared,
+            status,
+            backoff: Backoff::new(),
+            version: String::new(),
+            start: Start::First,
+            keep_unchanged: true,
+            streaming_refused: false,
+            streaming_silences: 0,
+            avoid_streaming_until: None,
+            has_bookmarks: false,
+        }
+    }
+
+    /// Keeps the cache current until stopped.
+    pub(crate) async fn run(mut self, stop: CancellationToken) {
+        let span = tracing::info_span!("informer", gvr = %self.id, cluster = %self.env.cluster);
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            () = self.drive().instrument(span) => stop.cancelled().await,
+        }
+        self.shared.stop();
+        self.status.announce(|status| {
+            status.phase = Phase::Stopped;
+            status.watches_open = 0;
+        });
+    }
+
+    /// Runs the machine; returns only when nothing more can be done.
+    async fn drive(&mut self) {
+        let mut state = State::Listing(self.form());
+        loop {
+            state = match state {
+                State::Listing(form) => self.step_list(form).await,
+                State::Watching(open) => self.step_watch(open).await,
+                State::Backoff(wait, next) => {
+                    self.enter(Phase::Backoff);
+                    tokio::time::sleep(wait).await;
+                    match next {
+                        Next::List => State::Listing(self.form()),
+                        Next::Watch => State::Watching(None),
+                    }
+                }
+                State::Final(phase) => {
+                    self.enter(phase);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn enter(&self, phase: Phase) {
+        self.status.announce(|status| status.phase = phase);
+    }
+
+    /// The form of the next list.
+    fn form(&self) -> Form {
+        let avoid = self.streaming_refused || self.avoid_streaming_until.is_some_and(|until| Instant::now() < until);
+        match self.tuning.list_mode {
+            ListMode::Paged => Form::Paged,
+            ListMode::Streaming => Form::Streaming,
+            ListMode::Auto if avoid => Form::Paged,
+            // A streaming list is always a newest one unless it names a version.
+            ListMode::Auto => Form::Streaming,
+        }
+    }
+
+    async fn step_list(&mut self, form: Form) -> State {
+        let listed = match form {
+            Form::Streaming => {
+                self.enter(Phase::ListingStream);
+                self.list_streaming().await.map(Some)
+            }
+            Form::Paged => {
+                self.enter(Phase::ListingPages);
+                self.list_paged().await.map(|()| None)
+            }
+        };
+        match listed {
+            Ok(open) => {
+                self.start = Start::LastSeen;
+                self.keep_unchanged = true;
+                self.status.announce(|status| {
+                    status.lists += 1;
+                    status.error = None;
+                });
+                State::Watching(open)
+            }
+            Err(error) => self.after_list_failure(form, error),
+        }
+    }
+
+    fn after_list_failure(&mut self, form: Form, error: WatchError) -> State {
+        let may_fall_back = form == Form::Streaming && self.tuning.list_mode == ListMode::Auto;
+        match error.kind.clone() {
+            WatchErrorKind::Refused | WatchErrorKind::NotSupported | WatchErrorKind::Server { code: 501 }
+                if may_fall_back =>
+            {
+                // Expected of servers without streaming lists. If the request itself is at fault, the paged list says so.
+                tracing::debug!("no streaming list: {error}");
+                self.streaming_refused = true;
+                State::Listing(Form::Paged)
+            }
+            WatchErrorKind::Silent if may_fall_back => {
+                self.streaming_silences += 1;
+                self.fail(error);
+                if self.streaming_silences.is_multiple_of(2) {
+                    self.avoid_streaming_until = Some(Instant::now() + AVOID_STREAMING);
+                }
+                State::Listing(self.form())
+            }
+            WatchErrorKind::NotSupported => {
+                self.fail(error);
+                State::Final(Phase::WatchNotSupported)
+            }
+            WatchErrorKind::VersionWentBack if self.keep_unchanged => {
+                self.fail(error);
+                self.keep_unchanged = false;
+                State::Listing(form)
+            }
+            WatchErrorKind::Expired | WatchErrorKind::VersionTooLarge if self.start != Start::Newest => {
+                self.fail(error);
+                self.start = Start::Newest;
+                State::Listing(self.form())
+            }
+            kind => {
+                self.fail(error);
+                State::Backoff(self.pause(&kind), Next::List)
+            }
+        }
+    }
+
+    async fn step_watch(&mut self, open: Option<Connection>) -> State {
+        let (opened, ended) = match open {
+            Some(connection) => (connection.opened(), self.follow(connection).await),
+            None => match self.open_watch().await {
+                Ok(connection) => (connection.opened(), self.follow(connection).await),
+                Err(error) => return self.after_watch_failure(error, true),
+            },
+        };
+        let short_lived = opened.elapsed() < SHORT_LIVED;
+        match ended {
+            // The server closes every watch after a while: that is no failure, unless it does so at once.
+            Ok(()) if short_lived => State::Backoff(self.backoff.next(), Next::Watch),
+            Ok(()) => State::Watching(None),
+            Err(error) => self.after_watch_failure(error, short_lived),
+        }
+    }
+
+    fn after_watch_failure(&mut self, error: WatchError, short_lived: bool) -> State {
+        let kind = error.kind.clone();
+        self.fail(error);
+        match kind {
+            WatchErrorKind::NotSupported => State::Final(Phase::WatchNotSupported),
+            WatchErrorKind::Expired | WatchErrorKind::VersionTooLarge => {
+                self.start = Start::Newest;
+                if short_lived {
+                    State::Backoff(self.backoff.next(), Next::List)
+                } else {
+                    State::Listing(self.form())
+                }
+            }
+            // The request itself is at fault, so the version may be: begin anew.
+            WatchErrorKind::Refused => {
+                self.start = Start::Newest;
+                State::Backoff(self.backoff.next(), Next::List)
+            }
+            WatchErrorKind::Silent if !short_lived => State::Watching(None),
+            kind => State::Backoff(self.pause(&kind), Next::Watch),
+        }
+    }
+
+    /// How long to wait after a failure.
+    fn pause(&mut self, kind: &WatchErrorKind) -> Duration {
+        match kind {
+            WatchErrorKind::TooManyRequests {
+                retry_after: Some(wait),
+            } => *wait,
+            _ => self.backoff.next(),
+        }
+    }
+
+    /// Shows a failure in status, log and error handler.
+    fn fail(&self, error: WatchError) {
+        self.env.report(&self.id, &error);
+        self.status.announce(|status| {
+            status.failures += 1;
+            status.last_error = Some(error.clone());
+            status.error = Some(error);
+        });
+    }
+
+    /// Shows an object that does not decode. The informer itself goes on.
+    fn fail_decode(&self, bad: &Undecodable) {
+        let what = bad
+            .key
+            .as_ref()
+            .map_or_else(|| "an object without a readable name".to_owned(), ToString::to_string);
+        let error = self.failures.of(
+            Step::Decode,
+            WatchErrorKind::Undecodable,
+            &format!("{what}: {}", bad.error),
+        );
+        self.env.report(&self.id, &error);
+        self.status.update(|status| {
+            status.failures += 1;
+            status.last_error = Some(error);
+            if let Some(key) = &bad.key {
+                status.undecodable.insert(key.clone(), bad.error.clone());
+            }
+        });
+    }
+
+    /// The version that the next list names, and whether it asks for the newest state.
+    fn wants_newest(&self) -> bool {
+        match self.start {
+            Start::First => self.tuning.initial_list == InitialList::Consistent,
+            Start::LastSeen => self.version.is_empty() || self.tuning.initial_list == InitialList::Consistent,
+            Start::Newest => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

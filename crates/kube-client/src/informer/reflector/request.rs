@@ -1,0 +1,186 @@
+//! The list and watch requests of one informer.
+
+use std::time::Duration;
+
+use form_urlencoded::Serializer;
+use http::{Request, header};
+use kube::client::Body;
+
+use crate::informer::options::InformerKey;
+use crate::object::Representation;
+
+/// Where one informer lists and watches.
+#[derive(Debug)]
+pub(crate) struct Target {
+    path: String,
+    labels: String,
+    fields: String,
+    representation: Representation,
+}
+
+/// Which state a list asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ListAt<'a> {
+    /// Any that the server has at hand.
+    Any,
+    /// One that is not older than this resource version.
+    NotOlderThan(&'a str),
+    /// The newest, in pages of so many objects; 0 for no pages.
+    Newest { limit: u32 },
+    /// The next page of a list.
+    Continue { token: &'a str, limit: u32 },
+}
+
+impl Target {
+    pub(crate) fn new(key: &InformerKey) -> Self {
+        let resource = &key.resource;
+        let root = if resource.group.is_empty() { "/api" } else { "/apis" };
+        let namespace = key
+            .namespaces
+            .as_one()
+            .map_or_else(String::new, |name| format!("/namespaces/{name}"));
+        Self {
+            path: format!("{root}/{}{namespace}/{}", resource.api_version, resource.plural),
+            labels: key.labels.clone(),
+            fields: key.fields.clone(),
+            representation: key.representation,
+        }
+    }
+
+    pub(crate) fn list(&self, at: ListAt<'_>) -> Result<Request<Body>, http::Error> {
+        let mut query = self.query();
+        let limit = match at {
+            ListAt::Any => {
+                query.append_pair("resourceVersion", "0");
+                0
+            }
+            ListAt::NotOlderThan(version) => {
+                query.append_pair("resourceVersion", version);
+                query.append_pair("resourceVersionMatch", "NotOlderThan");
+                0
+            }
+            ListAt::Newest { limit } => limit,
+            ListAt::Continue { token, limit } => {
+                query.append_pair("continue", token);
+                limit
+            }
+        };
+        if limit > 0 {
+            query.append_pair("limit", &limit.to_string());
+        }
+        self.request(query, "PartialObjectMetadataList")
+    }
+
+    /// A watch from `version`; with `initial_events`, one that sends the whole state first.
+    pub(crate) fn watch(
+        &self,
+        version: &str,
+        timeout: Duration,
+        initial_events: bool,
+    ) -> Result<Request<Body>, http::Error> {
+        let mut query = self.query();
+        query.append_pair("watch", "true");
+        query.append_pair("allowWatchBookmarks", "true");
+        query.append_pair("timeoutSeconds", &timeout.as_secs().to_string());
+        if initial_events {
+            query.append_pair("sendInitialEvents", "true");
+            query.append_pair("resourceVersionMatch", "NotOlderThan");
+        }
+        if !version.is_empty() {
+            query.append_pair("resourceVersion", version);
+        }
+        self.request(query, "PartialObjectMetadata")
+    }
+
+    fn query(&self) -> Serializer<'static, String> {
+        let mut query = Serializer::new(String::new());
+        if !self.labels.is_empty() {
+            query.append_pair("labelSelector", &self.labels);
+        }
+        if !self.fields.is_empty() {
+            query.append_pair("fieldSelector", &self.fields);
+        }
+        query
+    }
+
+    fn request(&self, mut query: Serializer<'static, String>, metadata_as: &str) -> Result<Request<Body>, http::Error> {
+        let accept = match self.representation {
+            Representation::Typed | Representation::Dynamic => "application/json".to_owned(),
+            Representation::Metadata => format!("application/json;as={metadata_as};g=meta.k8s.io;v=v1"),
+        };
+        let query = query.finish();
+        let uri = if query.is_empty() {
+            self.path.clone()
+        } else {
+            format!("{}?{query}", self.path)
+        };
+        Request::get(uri).header(header::ACCEPT, accept).body(Body::empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::informer::options::{InformerOptions, Namespaces};
+    use k8s_openapi::api::apps::v1::Deployment;
+    use k8s_openapi::api::core::v1::Pod;
+    use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
+
+    fn uri(request: Result<Request<Body>, http::Error>) -> String {
+        request.unwrap().uri().to_string()
+    }
+
+    #[test]
+    fn requests_name_path_selectors_and_versions() {
+        let options = InformerOptions::<Pod>::default()
+            .namespaces(Namespaces::one("prod"))
+            .fields("status.phase=Running");
+        let pods = Target::new(&InformerKey::of::<Pod>(&(), &options));
+        assert_eq!(
+            uri(pods.list(ListAt::Any)),
+            "/api/v1/namespaces/prod/pods?fieldSelector=status.phase%3DRunning&resourceVersion=0"
+        );
+        let deployments = Target::new(&InformerKey::of::<Deployment>(&(), &InformerOptions::default()));
+        assert_eq!(
+            uri(deployments.list(ListAt::Newest { limit: 0 })),
+            "/apis/apps/v1/deployments"
+        );
+        assert_eq!(
+            uri(deployments.list(ListAt::NotOlderThan("7"))),
+            "/apis/apps/v1/deployments?resourceVersion=7&resourceVersionMatch=NotOlderThan"
+        );
+        assert_eq!(
+            uri(deployments.list(ListAt::Continue {
+                token: "a/b+",
+                limit: 5
+            })),
+            "/apis/apps/v1/deployments?continue=a%2Fb%2B&limit=5"
+        );
+        assert_eq!(
+            uri(deployments.watch("7", Duration::from_secs(300), false)),
+            "/apis/apps/v1/deployments?watch=true&allowWatchBookmarks=true&timeoutSeconds=300&resourceVersion=7"
+        );
+        assert_eq!(
+            uri(deployments.watch("", Duration::from_secs(300), true)),
+            "/apis/apps/v1/deployments?watch=true&allowWatchBookmarks=true&timeoutSeconds=300\
+             &sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+        );
+    }
+
+    #[test]
+    fn metadata_is_asked_for_in_the_form_of_each_verb() {
+        let resource = ApiResource::erase::<Pod>(&());
+        let key = InformerKey::of::<PartialObjectMeta<DynamicObject>>(&resource, &InformerOptions::default());
+        let target = Target::new(&key);
+        let accept = |request: Result<Request<Body>, http::Error>| request.unwrap().headers()[header::ACCEPT].clone();
+        assert_eq!(
+            accept(target.list(ListAt::Any)),
+            "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+        );
+        let watch = target.watch("", Duration::from_secs(1), false);
+        assert_eq!(
+            accept(watch),
+            "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+        );
+    }
+}

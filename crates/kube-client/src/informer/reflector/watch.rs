@@ -1,0 +1,207 @@
+//! Following changes on an open watch, and opening one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::decode::Undecodable;
+use crate::decode::event::{NotAnEvent, WatchEvent};
+use crate::error::{Step, WatchError, WatchErrorKind};
+use crate::informer::reflector::Reflector;
+use crate::informer::reflector::connection::{Connection, Read, ReadError};
+use crate::informer::shared::Received;
+use crate::informer::status::Phase;
+use crate::object::Object;
+
+/// A kind whose watches deliver bookmarks, about one a minute, is not silent for so long unless the connection is gone.
+const SILENCE_WITH_BOOKMARKS: Duration = Duration::from_secs(180);
+/// The most changes applied in one step.
+const BATCH: usize = 256;
+
+/// Changes that were received and not yet applied.
+struct Pending<K> {
+    changes: Vec<Received<K>>,
+    // The version that the last of them, or a bookmark after it, carries.
+    version: Option<String>,
+}
+
+impl<K: Object> Reflector<K> {
+    /// Opens a watch; with `initial_events`, one that sends the whole state first.
+    pub(super) async fn open(
+        &mut self,
+        step: Step,
+        version: &str,
+        initial_events: bool,
+    ) -> Result<Connection, WatchError> {
+        let timeout = Duration::from_secs(fastrand::u64(300..600));
+        let request = self.target.watch(version, timeout, initial_events);
+        let request = request.map_err(|error| self.failures.of(step, WatchErrorKind::Refused, &error.to_string()))?;
+        let sent = tokio::time::timeout(timeout, self.env.kube.send(request)).await;
+        let response = match sent {
+            Err(_) => return Err(self.failures.of(step, WatchErrorKind::Silent, "no answer")),
+            Ok(Err(error)) => return Err(self.failures.transport(step, &error)),
+            Ok(Ok(response)) => response,
+        };
+        if !response.status().is_success() {
+            return Err(self.failures.refusal(step, response).await);
+        }
+        self.status.update(|status| status.watches += 1);
+        Ok(Connection::new(response.into_body(), timeout))
+    }
+
+    pub(super) async fn open_watch(&mut self) -> Result<Connection, WatchError> {
+        let version = self.version.clone();
+        let connection = self.open(Step::Watch, &version, false).await?;
+        self.status.announce(|status| status.error = None);
+        Ok(connection)
+    }
+
+    /// Applies what the watch brings until it ends. `Ok` is a clean end.
+    pub(super) async fn follow(&mut self, connection: Connection) -> Result<(), WatchError> {
+        self.status.announce(|status| {
+            status.phase = Phase::Watching;
+            status.watches_open = 1;
+        });
+        let ended = self.follow_open(connection).await;
+        self.status.update(|status| status.watches_open = 0);
+        ended
+    }
+
+    async fn follow_open(&mut self, mut connection: Connection) -> Result<(), WatchError> {
+        let mut pending = Pending {
+            changes: Vec::new(),
+            version: None,
+        };
+        loop {
+            let taken = self.take_lines(&mut connection, &mut pending);
+            self.flush(&mut pending);
+            taken?;
+            // A server that never pauses must not starve the neighbours on this worker.
+            tokio::task::consume_budget().await;
+            let silence = self.has_bookmarks.then_some(SILENCE_WITH_BOOKMARKS);
+            match connection.read(silence).await {
+                Ok(Read::Data) => {}
+                Ok(Read::End) => return Ok(()),
+                Err(error) => return Err(self.read_failure(Step::Watch, &error)),
+            }
+        }
+    }
+
+    /// Decodes the lines that are there, at most a batch.
+    fn take_lines(&mut self, connection: &mut Connection, pending: &mut Pending<K>) -> Result<(), WatchError> {
+        loop {
+            let decoder = &self.decoder;
+            let line = connection.next_line(|line| (!line.is_empty()).then(|| decoder.event(line)));
+            match line.map_err(|error| {
+                self.failures
+                    .of(Step::Watch, WatchErrorKind::Protocol, &error.to_string())
+            })? {
+                Some(Some(event)) => {
+                    self.take_event(event, pending)?;
+                    if pending.changes.len() >= BATCH {
+                        self.flush(pending);
+                    }
+                }
+                Some(None) => {} // an empty line
+                None if pending.changes.len() < BATCH && connection.read_ready() => {}
+                None => return Ok(()),
+            }
+        }
+    }
+
+    fn take_event(
+        &mut self,
+        event: Result<WatchEvent<K>, NotAnEvent>,
+        pending: &mut Pending<K>,
+    ) -> Result<(), WatchError> {
+        let event = event.map_err(|error| {
+            self.failures
+                .of(Step::Watch, WatchErrorKind::Protocol, &error.to_string())
+        })?;
+        match event {
+            WatchEvent::Upsert { object: Ok(object), .. } => {
+                pending.see(object.metadata().resource_version);
+                self.clear_undecodable(&object);
+                pending.changes.push(Received::Upsert(Arc::new(object)));
+            }
+            WatchEvent::Deleted(Ok(object)) => {
+                let meta = object.metadata();
+                pending.see(meta.resource_version);
+                let key = meta.key();
+                self.clear_undecodable(&object);
+                pending.changes.push(Received::Delete {
+                    key,
+                    last: Some(Arc::new(object)),
+                });
+            }
+            // The last good version stays until a good one or a delete comes.
+            WatchEvent::Upsert { object: Err(bad), .. } => self.fail_decode(&bad),
+            WatchEvent::Deleted(Err(bad)) => self.take_undecodable_delete(bad, pending),
+            WatchEvent::Bookmark { version, .. } => {
+                self.has_bookmarks = true;
+                pending.see(&version);
+            }
+            WatchEvent::Error(status) => return Err(self.failures.status(Step::Watch, status.code, None, &status)),
+            WatchEvent::Unknown(kind) => tracing::debug!("ignoring a watch event of unknown type {kind:?}"),
+        }
+        Ok(())
+    }
+
+    fn take_undecodable_delete(&mut self, bad: Undecodable, pending: &mut Pending<K>) {
+        match bad.key {
+            Some(key) => {
+                self.status.update(|status| status.undecodable.remove(&key));
+                pending.changes.push(Received::Delete { key, last: None });
+            }
+            None => self.fail_decode(&bad),
+        }
+    }
+
+    /// A good version of the object came.
+    fn clear_undecodable(&self, object: &K) {
+        self.status.update(|status| {
+            if !status.undecodable.is_empty() {
+                status.undecodable.remove(&object.metadata().key_ref());
+            }
+        });
+    }
+
+    /// Applies what is pending, in one step.
+    fn flush(&mut self, pending: &mut Pending<K>) {
+        let version = pending.version.take();
+        if let Some(version) = &version {
+            self.version.clone_from(version);
+        }
+        if !pending.changes.is_empty() {
+            self.status
+                .update(|status| status.events += pending.changes.len() as u64);
+            self.shared.apply(&mut pending.changes, version);
+        } else if let Some(version) = version {
+            self.shared.set_version(version);
+        }
+    }
+
+    pub(super) fn read_failure(&self, step: Step, error: &ReadError) -> WatchError {
+        match error {
+            ReadError::Silent => self
+                .failures
+                .of(step, WatchErrorKind::Silent, "nothing came for too long"),
+            ReadError::Broken(error) => self.failures.transport(step, error),
+        }
+    }
+}
+
+impl<K> Pending<K> {
+    /// An event or bookmark carries this version; one without it changes nothing.
+    fn see(&mut self, version: &str) {
+        if version.is_empty() {
+            return;
+        }
+        match &mut self.version {
+            Some(known) => {
+                known.clear();
+                known.push_str(version);
+            }
+            None => self.version = Some(version.to_owned()),
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! `Registration`: the owner's end of a handler. Whether it has caught up, and how to take it away.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use crate::error::Stopped;
+
+/// The half of a handler that its owner holds.
+///
+/// Dropping it detaches: the handler stays until the informer stops. [`guard`](Self::guard) gives a form that removes
+/// the handler when dropped. Clones stand for the same handler.
+///
+/// # Guarantees
+///
+/// - [`has_synced`](Self::has_synced) turns true once, when the cache is filled and this handler has finished every
+///   event of its initial state, panicked ones included; it never turns back.
+/// - No call of the handler begins after [`remove`](Self::remove) returned; one that is running goes on, and
+///   [`removed`](Self::removed) tells when it is over.
+#[derive(Clone)]
+pub struct Registration {
+    inner: Arc<dyn Registered>,
+}
+
+/// What a registration needs of its queue and informer, whatever their type.
+pub(crate) trait Registered: Send + Sync {
+    fn has_synced(&self) -> bool;
+    fn is_stopped(&self) -> bool;
+    fn poll_synced(&self, ticket: &mut Option<u64>, cx: &mut Context<'_>) -> Poll<Result<(), Stopped>>;
+    fn poll_removed(&self, ticket: &mut Option<u64>, cx: &mut Context<'_>) -> Poll<()>;
+    fn forget(&self, ticket: Option<u64>);
+    fn remove(&self);
+    /// The address of the informer's state, to tell foreign registrations.
+    fn owner(&self) -> usize;
+}
+
+impl Registration {
+    pub(crate) fn new(inner: Arc<dyn Registered>) -> Self {
+        Self { inner }
+    }
+
+    pub(crate) fn owner(&self) -> usize {
+        self.inner.owner()
+    }
+
+    /// Whether the cache is filled and this handler has handled its whole initial state.
+    pub fn has_synced(&self) -> bool {
+        self.inner.has_synced()
+    }
+
+    /// Whether the informer was stopped, or the handler removed: no call will start any more.
+    pub fn is_stopped(&self) -> bool {
+        self.inner.is_stopped()
+    }
+
+    /// Waits for [`has_synced`](Self::has_synced).
+    ///
+    /// # Errors
+    ///
+    /// [`Stopped`] if the informer was stopped or the handler removed before; a retry cannot help.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    pub fn synced(&self) -> impl Future<Output = Result<(), Stopped>> + Send + use<> {
+        Synced {
+            inner: Arc::clone(&self.inner),
+            ticket: None,
+        }
+    }
+
+    /// Takes the handler away: no call of it begins after this returns. Idempotent, and allowed anywhere, also inside
+    /// the handler itself.
+    pub fn remove(&self) {
+        self.inner.remove();
+    }
+
+    /// Waits until the handler was removed, or its informer stopped, and its last call is over. Do not await this
+    /// inside the handler: it would wait for itself.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    pub fn removed(&self) -> impl Future<Output = ()> + Send + use<> {
+        Removed {
+            inner: Arc::clone(&self.inner),
+            ticket: None,
+        }
+    }
+
+    /// A form that removes the handler when it is dropped.
+    #[must_use = "dropping the guard removes the handler"]
+    pub fn guard(self) -> RegistrationGuard {
+        RegistrationGuard { registration: self }
+    }
+}
+
+impl fmt::Debug for Registration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registration")
+            .field("has_synced", &self.has_synced())
+            .field("is_stopped", &self.is_stopped())
+            .finish()
+    }
+}
+
+/// A [`Registration`] that removes its handler when dropped.
+#[derive(Debug)]
+pub struct RegistrationGuard {
+    registration: Registration,
+}
+
+impl RegistrationGuard {
+    /// The registration.
+    pub fn registration(&self) -> &Registration {
+        &self.registration
+    }
+}
+
+impl Drop for RegistrationGuard {
+    fn drop(&mut self) {
+        self.registration.remove();
+    }
+}
+
+struct Synced {
+    inner: Arc<dyn Registered>,
+    ticket: Option<u64>,
+}
+
+impl Future for Synced {
+    type Output = Result<(), Stopped>;
+
+    /// On `Pending` the queue keeps the waker under our ticket.
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        this.inner.poll_synced(&mut this.ticket, cx)
+    }
+}
+
+impl Drop for Synced {
+    fn drop(&mut self) {
+        self.inner.forget(self.ticket);
+    }
+}
+
+struct Removed {
+    inner: Arc<dyn Registered>,
+    ticket: Option<u64>,
+}
+
+impl Future for Removed {
+    type Output = ();
+
+    /// On `Pending` the queue keeps the waker under our ticket.
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        this.inner.poll_removed(&mut this.ticket, cx)
+    }
+}
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        self.inner.forget(self.ticket);
+    }
+}
