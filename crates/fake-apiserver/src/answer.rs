@@ -37,6 +37,18 @@ impl Answer {
         }
     }
 
+    /// The long answer of a health check.
+    pub(crate) fn health(check: &str) -> Self {
+        let text = format!(
+            "[+]ping ok\n[+]log ok\n[+]etcd ok\n{} check passed\n",
+            check.trim_start_matches('/')
+        );
+        Self {
+            body: text.into_bytes().into(),
+            ..Self::text(200, "")
+        }
+    }
+
     /// The answer for a path that nothing serves.
     pub(crate) fn page_not_found() -> Self {
         Self::text(404, "404 page not found\n")

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -117,7 +118,7 @@ pub(crate) fn on_create(resource: &Resource, object: &mut Object) {
         return;
     };
     if let Some(names) = value.get_mut("names").and_then(Value::as_object_mut) {
-        if parsed.names.singular.is_empty() {
+        if parsed.names.singular.is_empty() && !parsed.names.kind.is_empty() {
             names.insert("singular".to_owned(), parsed.names.kind.to_lowercase().into());
         }
         if parsed.names.list_kind.is_empty() && !parsed.names.kind.is_empty() {
@@ -152,79 +153,88 @@ fn set_field(resource: &Resource, object: &mut Object, name: &'static str, value
 }
 
 /// Begins the deletion of a definition: it stays until its objects are gone.
-pub(crate) fn on_delete(object: &mut Object) {
+pub(crate) fn on_delete(resource: &Resource, object: &mut Object, now: Timestamp) {
     if !object.meta.finalizers.iter().any(|finalizer| finalizer == CLEANUP) {
         object.meta.finalizers.push(CLEANUP.to_owned());
     }
+    let status = object
+        .field("status")
+        .and_then(|bytes| serde_json::from_slice::<Value>(bytes).ok());
+    let mut status = status.unwrap_or_else(|| json!({}));
+    let condition = json!({
+        "type": "Terminating", "status": "True", "lastTransitionTime": time_text(now),
+        "reason": "InstanceDeletionPending",
+        "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+    });
+    match status.get_mut("conditions").and_then(Value::as_array_mut) {
+        Some(conditions) => conditions.push(condition),
+        None => status["conditions"] = json!([condition]),
+    }
+    set_field(resource, object, "status", &status);
 }
 
-/// What is wrong with a new definition.
+/// What is wrong with a new definition, in the order of the real server.
 pub(crate) fn validate(object: &Object) -> Vec<FieldError> {
     let spec = spec(object).unwrap_or_default();
     let mut errors = Vec::new();
-    let mut required = |field: &str, text: &str| {
-        let message = if text.is_empty() {
-            "Required value".to_owned()
-        } else {
-            format!("Required value: {text}")
-        };
+    let mut add = |kind: ErrorKind, field: &str, message: String| {
         errors.push(FieldError {
-            kind: ErrorKind::Required,
+            kind,
             field: field.to_owned(),
             message,
         });
     };
-    if spec.group.is_empty() {
-        required("spec.group", "");
-    }
-    if spec.scope.is_empty() {
-        required("spec.scope", "");
-    }
-    if spec.names.plural.is_empty() {
-        required("spec.names.plural", "");
-    }
-    if spec.names.kind.is_empty() {
-        required("spec.names.kind", "");
-    }
-    for (index, version) in spec.versions.iter().enumerate() {
-        if version.schema.as_ref().is_none_or(|schema| schema.open_api.is_none()) {
-            required(
-                &format!("spec.versions[{index}].schema.openAPIV3Schema"),
-                "schemas are required",
-            );
-        }
-    }
-    if !matches!(spec.scope.as_str(), "" | "Cluster" | "Namespaced") {
-        let message = format!(
-            "Unsupported value: {:?}: supported values: \"Cluster\", \"Namespaced\"",
-            spec.scope
-        );
-        errors.push(FieldError {
-            kind: ErrorKind::NotSupported,
-            field: "spec.scope".to_owned(),
-            message,
-        });
-    }
-    if spec.versions.iter().filter(|version| version.storage).count() != 1 {
-        let names: Vec<&str> = spec.versions.iter().map(|version| version.name.as_str()).collect();
-        let message = format!("Invalid value: {names:?}: must have exactly one version marked as storage version");
-        errors.push(FieldError {
-            kind: ErrorKind::Invalid,
-            field: "spec.versions".to_owned(),
-            message,
-        });
-    }
-    let wanted = format!("{}.{}", spec.names.plural, spec.group);
-    if object.meta.name != wanted {
-        let message = format!(
+    if object.meta.name != format!("{}.{}", spec.names.plural, spec.group) {
+        let text = format!(
             "Invalid value: {:?}: must be spec.names.plural+\".\"+spec.group",
             object.meta.name
         );
-        errors.push(FieldError {
-            kind: ErrorKind::Invalid,
-            field: "metadata.name".to_owned(),
-            message,
-        });
+        add(ErrorKind::Invalid, "metadata.name", text);
+    }
+    if spec.group.is_empty() {
+        add(ErrorKind::Required, "spec.group", "Required value".to_owned());
+    }
+    match spec.scope.as_str() {
+        "" => add(ErrorKind::Required, "spec.scope", "Required value".to_owned()),
+        "Cluster" | "Namespaced" => {}
+        other => {
+            let text = format!("Unsupported value: {other:?}: supported values: \"Cluster\", \"Namespaced\"");
+            add(ErrorKind::NotSupported, "spec.scope", text);
+        }
+    }
+    for (index, version) in spec.versions.iter().enumerate() {
+        if version.schema.as_ref().is_none_or(|schema| schema.open_api.is_none()) {
+            let field = format!("spec.versions[{index}].schema.openAPIV3Schema");
+            add(ErrorKind::Required, &field, "Required value".to_owned());
+        }
+    }
+    let stored = spec.versions.iter().filter(|version| version.storage).count();
+    if stored != 1 {
+        let names: Vec<&str> = spec.versions.iter().map(|version| version.name.as_str()).collect();
+        let value = if names.is_empty() {
+            "null".to_owned()
+        } else {
+            format!("{names:?}")
+        };
+        let text = format!("Invalid value: {value}: must have exactly one version marked as storage version");
+        add(ErrorKind::Invalid, "spec.versions", text);
+    }
+    let names = [
+        ("plural", &spec.names.plural),
+        ("singular", &spec.names.singular),
+        ("kind", &spec.names.kind),
+        ("listKind", &spec.names.list_kind),
+    ];
+    for (field, _) in names.iter().filter(|(_, name)| name.is_empty()) {
+        add(
+            ErrorKind::Required,
+            &format!("spec.names.{field}"),
+            "Required value".to_owned(),
+        );
+    }
+    if stored == 0 {
+        let text = "Invalid value: null: must have at least one stored version".to_owned();
+        add(ErrorKind::Invalid, "status.storedVersions", text);
     }
     errors
 }

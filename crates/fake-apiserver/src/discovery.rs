@@ -25,7 +25,17 @@ pub(crate) fn serve(server: &Arc<Shared>, request: &Request) -> Option<Result<An
     if matches!(path, "/api" | "/apis" | "/api/" | "/apis/") {
         return Some(root(&kinds, path.starts_with("/apis"), request));
     }
-    Some(Ok(Answer::json(200, text(&document(&kinds, path)?))))
+    if let Some(document) = document(&kinds, path) {
+        return Some(Ok(Answer::json(200, text(&document))));
+    }
+    // A group that is served knows that the version is not.
+    let mut parts = path.trim_start_matches('/').split('/');
+    let group = match parts.next() {
+        Some("api") => Some(""),
+        Some("apis") => parts.next(),
+        _ => None,
+    };
+    kinds.group(group?).map(|_| Err(Status::unknown_resource()))
 }
 
 fn text(document: &Value) -> Vec<u8> {

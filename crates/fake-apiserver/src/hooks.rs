@@ -1,6 +1,7 @@
 //! What single kinds do beyond their policy: found by resource once per write, never asked inside a verb.
 
 use bytes::Bytes;
+use jiff::Timestamp;
 
 use crate::codec::{ContentType, FieldValidation, decode};
 use crate::crd;
@@ -15,8 +16,8 @@ struct Hooks {
     initial_status: Option<fn(&Object) -> &'static str>,
     /// Changes a new object.
     on_create: fn(&Resource, &mut Object),
-    /// Changes an object whose deletion begins, and says whether something but finalizers keeps it.
-    on_delete: fn(&mut Object) -> Kept,
+    /// Changes an object whose deletion begins and that stays for now.
+    on_delete: fn(&Resource, &mut Object, Timestamp) -> Marked,
     /// Whether something in the body keeps a deleted object.
     keeps: fn(&Object) -> Kept,
     /// What is wrong with the body of a new object.
@@ -30,10 +31,17 @@ pub(crate) enum Kept {
     No,
 }
 
+/// How the deletion timestamp is set: namespaces and definitions get neither a grace period nor a new generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Marked {
+    Here,
+    ByHook,
+}
+
 const NONE: Hooks = Hooks {
     initial_status: None,
     on_create: |_, _| {},
-    on_delete: |_| Kept::No,
+    on_delete: |_, _, _| Marked::Here,
     keeps: |_| Kept::No,
     validate: |_| Vec::new(),
 };
@@ -45,9 +53,9 @@ const NAMESPACE: Hooks = Hooks {
         object.meta.labels.insert("kubernetes.io/metadata.name", name);
         object.set_field("spec", Bytes::from_static(br#"{"finalizers":["kubernetes"]}"#));
     },
-    on_delete: |object| {
+    on_delete: |_, object, _| {
         object.set_field("status", Bytes::from_static(br#"{"phase":"Terminating"}"#));
-        spec_finalizers(object)
+        Marked::ByHook
     },
     keeps: spec_finalizers,
     ..NONE
@@ -55,9 +63,9 @@ const NAMESPACE: Hooks = Hooks {
 
 const DEFINITION: Hooks = Hooks {
     on_create: crd::on_create,
-    on_delete: |object| {
-        crd::on_delete(object);
-        Kept::Yes
+    on_delete: |resource, object, now| {
+        crd::on_delete(resource, object, now);
+        Marked::ByHook
     },
     // A definition goes when the server has removed its objects, never at once.
     keeps: |object| {
@@ -126,9 +134,9 @@ pub(crate) fn before_create(resource: &Resource, object: &mut Object) {
     (hooks(resource).on_create)(resource, object);
 }
 
-/// Changes an object whose deletion begins.
-pub(crate) fn on_delete(resource: &Resource, object: &mut Object) -> Kept {
-    (hooks(resource).on_delete)(object)
+/// Changes an object whose deletion begins and that stays for now.
+pub(crate) fn on_delete(resource: &Resource, object: &mut Object, now: Timestamp) -> Marked {
+    (hooks(resource).on_delete)(resource, object, now)
 }
 
 /// Whether something in the body keeps a deleted object.

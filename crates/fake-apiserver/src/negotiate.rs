@@ -1,6 +1,6 @@
 //! Which representation a client accepts.
 
-use crate::status::Status;
+use crate::status::{Details, Status};
 
 /// The form of an object in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,20 +24,42 @@ pub(crate) enum Shape {
     Watch,
 }
 
-const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf, \
+                        application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 
 /// Picks the first form of an `Accept` header that can be had.
 ///
 /// # Errors
 /// 406 if none can.
-pub(crate) fn representation(accept: &str, shape: Shape) -> Result<Representation, Status> {
+pub(crate) fn representation(accept: &str, shape: Shape, kind: &str, custom: bool) -> Result<Representation, Status> {
     if accept.trim().is_empty() {
         return Ok(Representation::Full);
     }
-    accept
-        .split(',')
-        .find_map(|range| one(range, shape))
-        .ok_or_else(|| Status::not_acceptable(ACCEPTED))
+    if let Some(found) = accept.split(',').find_map(|range| one(range, shape)) {
+        return Ok(found);
+    }
+    let wants = |name: &str| accept.split([';', ',']).any(|part| part.trim() == format!("as={name}"));
+    Err(match shape {
+        Shape::List if wants("PartialObjectMetadata") => {
+            let text = format!("you requested PartialObjectMetadata, but the requested object is a list ({kind}List)");
+            Status::new(406, "NotAcceptable", text)
+        }
+        Shape::Object if wants("PartialObjectMetadataList") => {
+            let text =
+                format!("you requested PartialObjectMetadataList, but the requested object is not a list ({kind})");
+            Status::new(406, "NotAcceptable", text)
+        }
+        _ if custom => Status::not_acceptable("application/json, application/yaml"),
+        _ => {
+            let mut status = Status::new(
+                406,
+                "NotAcceptable",
+                format!("406: Not Acceptable\n\nAvailable representations: {ACCEPTED}"),
+            );
+            status.details = Some(Details::default());
+            status
+        }
+    })
 }
 
 fn one(range: &str, shape: Shape) -> Option<Representation> {
@@ -86,17 +108,23 @@ mod tests {
     #[test]
     fn first_acceptable_form_wins() {
         let table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
-        assert_eq!(representation(table, Shape::List), Ok(Representation::Table));
-        assert_eq!(representation("", Shape::List), Ok(Representation::Full));
+        assert_eq!(
+            representation(table, Shape::List, "Pod", false),
+            Ok(Representation::Table)
+        );
+        assert_eq!(representation("", Shape::List, "Pod", false), Ok(Representation::Full));
         let metadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
-        assert_eq!(representation(metadata, Shape::Object), Ok(Representation::Metadata));
+        assert_eq!(
+            representation(metadata, Shape::Object, "Pod", false),
+            Ok(Representation::Metadata)
+        );
         // [F4] the single form is refused for a list
         assert_eq!(
-            representation(metadata, Shape::List).map_err(|status| status.code),
+            representation(metadata, Shape::List, "Pod", false).map_err(|status| status.code),
             Err(406)
         );
         assert_eq!(
-            representation("text/plain", Shape::Object).map_err(|status| status.code),
+            representation("text/plain", Shape::Object, "Pod", false).map_err(|status| status.code),
             Err(406)
         );
     }

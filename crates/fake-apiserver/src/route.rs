@@ -13,6 +13,9 @@ use crate::server::Shared;
 use crate::status::Status;
 use crate::verbs::{self, Context};
 
+/// The paths of the health checks.
+const HEALTH: [&str; 3] = ["/healthz", "/livez", "/readyz"];
+
 /// Answers a request.
 pub(crate) async fn route(server: &Arc<Shared>, request: &Request) -> Answer {
     let answer = match &request.path {
@@ -36,7 +39,12 @@ async fn resource(
         .group(&path.group)
         .and_then(|group| group.versions.iter().find(|version| version.version == path.version));
     if version.is_none() {
-        return Ok(Answer::page_not_found());
+        // A group that is served knows that the version is not; nobody is there for other groups.
+        return if kinds.group(&path.group).is_some() {
+            Err(Status::unknown_resource())
+        } else {
+            Ok(Answer::page_not_found())
+        };
     }
     let resource = kinds
         .resource(&path.group, &path.version, &path.resource)
@@ -58,6 +66,17 @@ async fn resource(
 
 fn other(server: &Arc<Shared>, request: &Request) -> Result<Answer, Status> {
     let path = request.uri.path();
+    if let Some(check) = HEALTH.iter().find(|check| {
+        path.strip_prefix(**check)
+            .is_some_and(|rest| matches!(rest, "" | "/ping"))
+    }) {
+        let verbose = request.query.get("verbose").is_some();
+        return Ok(if verbose {
+            Answer::health(check)
+        } else {
+            Answer::text(200, "ok")
+        });
+    }
     if request.method != Method::GET {
         return if discovery::serves(server, path) || openapi::serves(path) {
             Err(Status::method_not_allowed())
@@ -65,13 +84,7 @@ fn other(server: &Arc<Shared>, request: &Request) -> Result<Answer, Status> {
             Ok(Answer::page_not_found())
         };
     }
-    match path {
-        "/healthz" | "/livez" | "/readyz" | "/healthz/ping" | "/livez/ping" | "/readyz/ping" => {
-            Ok(Answer::text(200, "ok"))
-        }
-        _ => match openapi::serve(server, request).or_else(|| discovery::serve(server, request)) {
-            Some(answer) => answer,
-            None => Ok(Answer::page_not_found()),
-        },
-    }
+    openapi::serve(server, request)
+        .or_else(|| discovery::serve(server, request))
+        .unwrap_or_else(|| Ok(Answer::page_not_found()))
 }

@@ -1,5 +1,8 @@
 //! The server as a `tower::Service`: reads the body, applies the faults, runs the request, keeps the log.
 
+#[cfg(test)]
+mod tests;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;

@@ -119,9 +119,8 @@ pub(crate) fn write_row(resource: &Resource, stored: &Stored, rv: Revision, now:
             .iter()
             .map(|column| match (&column.json_path, column.name.as_ref()) {
                 (None, "Name") => name(&object),
-                (None, _) if resource.custom => creation_text(&object),
                 (None, _) => age.as_str().into(),
-                (Some(path), _) => printed(&object, path, column.kind.as_ref()),
+                (Some(path), _) => printed(&object, path, column.kind.as_ref(), &age),
             })
             .collect(),
     };
@@ -161,13 +160,19 @@ fn text(value: &Value, path: &str) -> Value {
 }
 
 /// The value of an additional printer column. Simple paths only: names and the dots between them.
-fn printed(object: &Object, path: &str, kind: &str) -> Value {
+fn printed(object: &Object, path: &str, kind: &str, age: &str) -> Value {
     let mut names = path.split('.').filter(|part| !part.is_empty());
     let Some(first) = names.next() else { return Value::Null };
     let rest: Vec<&str> = names.collect();
     let value = if first == "metadata" {
         match rest.as_slice() {
-            ["creationTimestamp"] => return creation_text(object),
+            ["creationTimestamp"] => {
+                return if kind == "date" {
+                    age.into()
+                } else {
+                    creation_text(object)
+                };
+            }
             ["name"] => name(object),
             ["namespace"] => object.meta.namespace.as_str().into(),
             ["generation"] => object.meta.generation.into(),

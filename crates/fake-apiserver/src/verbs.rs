@@ -95,6 +95,7 @@ fn subresource_verb(context: Context<'_>, name: &str) -> Result<Answer, Status> 
         "status" => update::Part::Status,
         "finalize" => update::Part::Finalize,
         _ => {
+            get::get_now(context)?;
             let what = format!("{}/{name}", context.resource.qualified_plural());
             return Err(Status::new(
                 501,
@@ -158,7 +159,8 @@ impl<'a> Context<'a> {
     /// 406 if it cannot be had.
     pub(crate) fn view(&self, shape: Shape) -> Result<View, Status> {
         let accept = self.request.header(http::header::ACCEPT);
-        Ok(self.view_as(representation(accept, shape)?))
+        let resource = self.resource;
+        Ok(self.view_as(representation(accept, shape, &resource.kind, resource.custom)?))
     }
 
     /// A view in a given representation.

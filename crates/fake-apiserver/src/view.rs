@@ -209,11 +209,9 @@ impl List {
     fn write_metadata(&self, alphabetical: bool, out: &mut Vec<u8>) {
         let mut parts = vec![format!("\"resourceVersion\":\"{}\"", self.rv)];
         // Tokens are base64: nothing to escape.
-        parts.extend(
-            self.continue_token
-                .as_deref()
-                .map(|token| format!("\"continue\":\"{token}\"")),
-        );
+        // Lists of custom resources say so where there is nothing to continue.
+        let token = self.continue_token.as_deref().or(alphabetical.then_some(""));
+        parts.extend(token.map(|token| format!("\"continue\":\"{token}\"")));
         parts.extend(
             self.remaining
                 .map(|remaining| format!("\"remainingItemCount\":{remaining}")),

@@ -1,1 +1,383 @@
-//! Tests of the log.
+//! Tests of the log: order, snapshots, exact reads, cursors, compaction.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::thread;
+
+use super::*;
+
+type Log = Storage<String>;
+
+fn put(log: &Log, id: ResourceId, key: &str, value: &str) -> Revision {
+    let done = log.update(id, key, |_| {
+        Ok::<_, Infallible>(Change::Put(Arc::new(value.to_owned())))
+    });
+    let Ok(Outcome::Written(version)) = done else {
+        panic!("{done:?}")
+    };
+    log.read_state().check_invariants();
+    version.rv
+}
+
+fn delete(log: &Log, id: ResourceId, key: &str) -> Revision {
+    let done = log.update(id, key, |_| Ok::<_, Infallible>(Change::Delete));
+    let Ok(Outcome::Deleted { rv, .. }) = done else {
+        panic!("{done:?}")
+    };
+    log.read_state().check_invariants();
+    rv
+}
+
+fn query<'a>(range: Range, at: Option<Revision>, limit: usize, after: Option<&'a str>) -> ListQuery<'a, String> {
+    ListQuery {
+        range,
+        after,
+        at,
+        limit,
+        filter: &|_, _| true,
+    }
+}
+
+fn keys(page: &Page<String>) -> Vec<&str> {
+    page.items.iter().map(|(key, _)| key.as_ref()).collect()
+}
+
+fn values(page: &Page<String>) -> Vec<&str> {
+    page.items.iter().map(|(_, item)| item.object.as_str()).collect()
+}
+
+#[test]
+fn every_commit_of_any_resource_takes_the_next_revision() {
+    let log = Log::new(100);
+    let (pods, nodes) = (log.add_resource(true), log.add_resource(true));
+    assert_eq!(put(&log, pods, "a/x", "1"), 1);
+    assert_eq!(put(&log, nodes, "n", "1"), 2);
+    assert_eq!(delete(&log, pods, "a/x"), 3);
+    assert_eq!(put(&log, pods, "a/x", "2"), 4);
+    assert_eq!(log.current(), 4);
+    assert_eq!(log.count(pods), 1);
+}
+
+#[test]
+fn keys_order_as_whole_strings() {
+    // [F26] the byte order of `namespace/name`: `-` sorts before `/`.
+    let log = Log::new(100);
+    let id = log.add_resource(true);
+    for key in ["oa/a", "oa-b/a", "oa/b", "ob/a"] {
+        put(&log, id, key, "v");
+    }
+    let page = log.list(id, &query(Range::All, None, 0, None)).unwrap();
+    assert_eq!(keys(&page), ["oa-b/a", "oa/a", "oa/b", "ob/a"]);
+    let page = log
+        .list(id, &query(Range::Namespace("oa".to_owned()), None, 0, None))
+        .unwrap();
+    assert_eq!(keys(&page), ["oa/a", "oa/b"]);
+    let page = log
+        .list(id, &query(Range::Key("ob/a".to_owned()), None, 0, None))
+        .unwrap();
+    assert_eq!(keys(&page), ["ob/a"]);
+}
+
+#[test]
+fn exact_read_shows_the_state_at_that_revision() {
+    let log = Log::new(100);
+    let id = log.add_resource(true);
+    put(&log, id, "a", "1");
+    put(&log, id, "b", "1");
+    put(&log, id, "a", "2");
+    delete(&log, id, "b");
+    let at = |rv| {
+        log.list(id, &query(Range::All, Some(rv), 0, None))
+            .map(|page| values(&page).join(","))
+    };
+    assert_eq!(at(1).as_deref(), Ok("1"));
+    assert_eq!(at(2).as_deref(), Ok("1,1"));
+    assert_eq!(at(3).as_deref(), Ok("2,1"));
+    assert_eq!(at(4).as_deref(), Ok("2"));
+    assert_eq!(at(5), Err(ReadError::Future { current: 4 }));
+}
+
+#[test]
+fn pages_of_one_revision_ignore_later_writes() {
+    // [F2] all pages show the revision of page one.
+    let log = Log::new(100);
+    let id = log.add_resource(true);
+    for key in ["a", "b", "c", "d"] {
+        put(&log, id, key, "old");
+    }
+    let first = log.list(id, &query(Range::All, None, 2, None)).unwrap();
+    assert_eq!((keys(&first), first.more, first.remaining), (vec!["a", "b"], true, 2));
+    put(&log, id, "aa", "new");
+    put(&log, id, "c", "new");
+    delete(&log, id, "d");
+    let second = log.list(id, &query(Range::All, Some(first.rv), 2, Some("b"))).unwrap();
+    assert_eq!((keys(&second), values(&second)), (vec!["c", "d"], vec!["old", "old"]));
+    assert!(!second.more);
+}
+
+#[test]
+fn cursor_delivers_each_event_of_its_resource_once_and_in_order() {
+    let log = Log::new(100);
+    let (pods, nodes) = (log.add_resource(true), log.add_resource(true));
+    put(&log, pods, "a", "1");
+    let mut cursor = log.watch_from(pods, 0).unwrap();
+    put(&log, nodes, "n", "1");
+    put(&log, pods, "a", "2");
+    delete(&log, pods, "a");
+    let Batch::Events(events) = log.read(&mut cursor, 2) else {
+        panic!()
+    };
+    assert_eq!(events.iter().map(|event| event.rv).collect::<Vec<_>>(), [1, 3]);
+    let Batch::Events(events) = log.read(&mut cursor, 2) else {
+        panic!()
+    };
+    assert_eq!(events.len(), 1);
+    assert_eq!(events[0].rv, 4);
+    assert_eq!(events[0].prev.as_deref().map(String::as_str), Some("2"));
+    assert!(events[0].cur.is_none());
+    assert!(matches!(log.read(&mut cursor, 2), Batch::Idle));
+    put(&log, nodes, "n", "2");
+    assert!(matches!(log.read(&mut cursor, 2), Batch::Idle));
+    assert_eq!(
+        cursor.position(),
+        5,
+        "a bookmark may say so: no event of the resource is missing"
+    );
+}
+
+#[test]
+fn compaction_trims_log_and_chains_together() {
+    let log = Log::new(100);
+    let id = log.add_resource(true);
+    for value in ["1", "2", "3"] {
+        put(&log, id, "a", value);
+    }
+    put(&log, id, "b", "1");
+    delete(&log, id, "b");
+    log.compact(3);
+    log.read_state().check_invariants();
+    assert_eq!((log.log_len(), log.oldest()), (2, 3));
+    let at = |rv| {
+        log.list(id, &query(Range::All, Some(rv), 0, None))
+            .map(|page| values(&page).join(","))
+    };
+    assert_eq!(at(2), Err(ReadError::Compacted { oldest: 3 }));
+    assert_eq!(at(3).as_deref(), Ok("3"));
+    assert_eq!(at(4).as_deref(), Ok("3,1"));
+    log.compact(99);
+    log.read_state().check_invariants();
+    assert_eq!((log.log_len(), log.oldest()), (0, 5));
+    assert_eq!(
+        log.watch_from(id, 4).map(|_| ()),
+        Err(ReadError::Compacted { oldest: 5 })
+    );
+    assert!(log.watch_from(id, 5).is_ok());
+}
+
+#[test]
+fn log_compacts_itself_at_its_bound() {
+    // [F24] compaction bounds the log.
+    let log = Log::new(8);
+    let id = log.add_resource(true);
+    for value in 0..1000 {
+        put(&log, id, "a", &value.to_string());
+        assert!(log.log_len() <= 8);
+    }
+    assert!(log.oldest() >= 992);
+}
+
+#[test]
+fn reader_that_compaction_passed_is_cut_off_and_others_go_on() {
+    // [F6] a slow reader is cut off, not fed with holes.
+    let log = Log::new(100);
+    let (pods, nodes) = (log.add_resource(true), log.add_resource(true));
+    let mut slow = log.watch_from(pods, 0).unwrap();
+    let mut fast = log.watch_from(pods, 0).unwrap();
+    let mut quiet = log.watch_from(nodes, 0).unwrap();
+    put(&log, pods, "a", "1");
+    assert!(matches!(log.read(&mut fast, 10), Batch::Events(_)));
+    log.compact(1);
+    assert!(matches!(log.read(&mut slow, 10), Batch::Behind));
+    assert!(matches!(log.read(&mut fast, 10), Batch::Idle));
+    // Nothing of its resource was lost, so it goes on although its own revision is compacted.
+    assert!(matches!(log.read(&mut quiet, 10), Batch::Idle));
+}
+
+#[test]
+fn late_resource_has_no_history_before_it() {
+    let log = Log::new(100);
+    let pods = log.add_resource(true);
+    put(&log, pods, "a", "1");
+    put(&log, pods, "a", "2");
+    let late = log.add_resource(false);
+    assert_eq!(
+        log.watch_from(late, 1).map(|_| ()),
+        Err(ReadError::Compacted { oldest: 2 })
+    );
+    assert!(log.watch_from(late, 2).is_ok());
+}
+
+#[test]
+fn closed_resource_delivers_the_removals_then_ends() {
+    let log = Log::new(100);
+    let id = log.add_resource(false);
+    put(&log, id, "a", "1");
+    let mut cursor = log.watch_from(id, 1).unwrap();
+    log.close_resource(id);
+    let Batch::Events(events) = log.read(&mut cursor, 10) else {
+        panic!()
+    };
+    assert_eq!((events[0].key.as_ref(), events[0].cur.is_none()), ("a", true));
+    assert!(matches!(log.read(&mut cursor, 10), Batch::Closed));
+    assert_eq!(log.count(id), 0);
+}
+
+#[test]
+fn ended_watches_end_and_new_ones_do_not() {
+    let log = Log::new(100);
+    let id = log.add_resource(true);
+    let mut old = log.watch_from(id, 0).unwrap();
+    put(&log, id, "a", "1");
+    log.end_watches(id);
+    let mut new = log.watch_from(id, 1).unwrap();
+    assert!(matches!(log.read(&mut old, 10), Batch::Events(_)));
+    assert!(matches!(log.read(&mut old, 10), Batch::Closed));
+    assert!(matches!(log.read(&mut new, 10), Batch::Idle));
+}
+
+#[test]
+fn parallel_updates_of_one_key_lose_none() {
+    // [F10] the transaction retries inside, so concurrent changes never conflict.
+    let log = Log::new(100_000);
+    let id = log.add_resource(true);
+    put(&log, id, "counter", "0");
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..200 {
+                    let done = log.update(id, "counter", |old| {
+                        let count: u64 = old.unwrap().object.parse().unwrap();
+                        Ok::<_, Infallible>(Change::Put(Arc::new((count + 1).to_string())))
+                    });
+                    assert!(matches!(done, Ok(Outcome::Written(_))));
+                }
+            });
+        }
+    });
+    assert_eq!(*log.get(id, "counter").unwrap().object, "1600");
+    log.read_state().check_invariants();
+}
+
+#[test]
+fn snapshot_and_the_events_after_it_give_the_final_state() {
+    // [F7] list at r, watch from r: folding the events gives the final list, whatever the writers do meanwhile.
+    for seed in 0..200 {
+        let log = Log::new(100_000);
+        let id = log.add_resource(true);
+        let writers = 4;
+        let (page, mut cursor) = thread::scope(|scope| {
+            for writer in 0..writers {
+                let log = &log;
+                scope.spawn(move || {
+                    let mut random = fastrand::Rng::with_seed(seed * 16 + writer);
+                    for step in 0..20 {
+                        let key = format!("k{}", random.u8(..6));
+                        let value = Arc::new(format!("{writer}-{step}"));
+                        let remove = random.bool();
+                        let done = log.update(id, &key, |_| {
+                            let change = if remove {
+                                Change::Delete
+                            } else {
+                                Change::Put(Arc::clone(&value))
+                            };
+                            Ok::<_, Infallible>(change)
+                        });
+                        assert!(done.is_ok());
+                    }
+                });
+            }
+            log.snapshot(id, &query(Range::All, None, 0, None))
+        });
+        let mut folded: BTreeMap<String, String> = page
+            .items
+            .iter()
+            .map(|(key, item)| (key.to_string(), item.object.to_string()))
+            .collect();
+        let mut last = page.rv;
+        while let Batch::Events(events) = log.read(&mut cursor, 7) {
+            for event in events {
+                assert!(event.rv > last, "seed {seed}: order");
+                last = event.rv;
+                assert_eq!(
+                    event.prev.as_deref(),
+                    folded.get(event.key.as_ref()),
+                    "seed {seed}: the state before an event is what the events before it made"
+                );
+                match &event.cur {
+                    Some(value) => folded.insert(event.key.to_string(), value.to_string()),
+                    None => folded.remove(event.key.as_ref()),
+                };
+            }
+        }
+        let page = log.list(id, &query(Range::All, None, 0, None)).unwrap();
+        let listed: BTreeMap<String, String> = page
+            .items
+            .iter()
+            .map(|(key, item)| (key.to_string(), item.object.to_string()))
+            .collect();
+        assert_eq!(folded, listed, "seed {seed}");
+        log.read_state().check_invariants();
+    }
+}
+
+#[tokio::test]
+async fn waiting_cursor_wakes_for_an_event_that_came_before_it_waited() {
+    let log = Log::new(100);
+    let id = log.add_resource(true);
+    let mut cursor = log.watch_from(id, 0).unwrap();
+    assert!(matches!(log.read(&mut cursor, 10), Batch::Idle));
+    put(&log, id, "a", "1");
+    cursor.changed().await;
+    assert!(matches!(log.read(&mut cursor, 10), Batch::Events(_)));
+}
+
+#[tokio::test]
+async fn reached_resolves_at_the_revision() {
+    let log = Log::new(100);
+    let id = log.add_resource(true);
+    put(&log, id, "a", "1");
+    log.reached(1).await;
+    tokio::join!(log.reached(3), async {
+        put(&log, id, "a", "2");
+        tokio::task::yield_now().await;
+        put(&log, id, "a", "3");
+    });
+    assert_eq!(log.current(), 3);
+}
+
+#[test]
+fn event_is_encoded_once_per_form() {
+    // [F24] an event is encoded once per representation, however many watches there are.
+    let log = Log::new(100);
+    let id = log.add_resource(true);
+    put(&log, id, "a", "1");
+    let mut cursor = log.watch_from(id, 0).unwrap();
+    let Batch::Events(events) = log.read(&mut cursor, 1) else {
+        panic!()
+    };
+    let encoding = |form| Encoding {
+        api_version: "v1".into(),
+        form,
+    };
+    let count = std::cell::Cell::new(0);
+    let encode = |_: &Entry<String>| {
+        count.set(count.get() + 1);
+        bytes::Bytes::from(vec![count.get()])
+    };
+    let first = events[0].encoded(&encoding(0), encode);
+    let second = events[0].encoded(&encoding(0), encode);
+    assert_eq!(first.as_ptr(), second.as_ptr(), "shared, not copied");
+    assert_eq!(events[0].encoded(&encoding(1), encode).as_ref(), [2]);
+    assert_eq!(count.get(), 2);
+}

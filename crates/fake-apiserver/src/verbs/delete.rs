@@ -8,7 +8,7 @@ use super::Context;
 use super::write::{self, dry_run_causes, options_subject};
 use crate::answer::Answer;
 use crate::codec::{DeleteOptions, decode_delete_options};
-use crate::hooks::{self, Kept};
+use crate::hooks::{self, Kept, Marked};
 use crate::kinds::{DeleteReturns, Propagation, Resource};
 use crate::namespaces;
 use crate::negotiate::Shape;
@@ -25,7 +25,7 @@ const FOREGROUND: &str = "foregroundDeletion";
 /// What a delete did.
 #[derive(Debug)]
 pub(super) enum Deleted {
-    /// The object is gone; its last version.
+    /// The object is gone; its last content, with the revision of the removal.
     Gone(Versioned<Stored>),
     /// The object stays for now.
     Stays(Versioned<Stored>),
@@ -144,7 +144,7 @@ pub(super) fn delete_one(
             Ok(if dry_run { Change::Keep } else { Change::Put(stored) })
         })?;
         let version = match outcome {
-            Outcome::Deleted { last, .. } => return Ok(Deleted::Gone(last)),
+            Outcome::Deleted { last, rv } => return Ok(Deleted::Gone(write::unstored(last.object, rv))),
             Outcome::Written(version) => Some(version),
             Outcome::Kept(old) => shown.or(old),
         };
@@ -165,6 +165,7 @@ fn remove_marked(server: &Shared, context: Context<'_>, key: &str, marked: Versi
         Ok(if same { Change::Delete } else { Change::Keep })
     });
     match removed {
+        Ok(Outcome::Deleted { last, rv }) => write::unstored(last.object, rv),
         Ok(_) => marked,
         Err(never) => match never {},
     }
@@ -202,8 +203,10 @@ fn begin(server: &Shared, resource: &Resource, options: &DeleteOptions, object: 
         return Next::Remove;
     }
     if object.meta.deletion_timestamp.is_none() {
-        hooks::on_delete(resource, object);
-        mark(object, now, 0);
+        match hooks::on_delete(resource, object, now) {
+            Marked::Here => mark(object, now, 0),
+            Marked::ByHook => object.meta.deletion_timestamp = Some(now),
+        }
     }
     Next::Stay
 }
@@ -317,19 +320,22 @@ fn check_preconditions(
     let Some(preconditions) = &options.preconditions else {
         return Ok(());
     };
-    let failed = |what: &str, wanted: &str, actual: &str| {
-        let why = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {actual}");
+    let failed = |what: &str, wanted: &str, actual: &str, then: &str| {
+        let why = format!(
+            "the {what} in the precondition ({wanted}) does not match the {what} in record ({actual}). The object \
+             might have been {then}"
+        );
         Err(Status::precondition(context.subject(), name, &why))
     };
     if let Some(uid) = &preconditions.uid
         && *uid != current.meta.uid
     {
-        return failed("UID", uid, &current.meta.uid);
+        return failed("UID", uid, &current.meta.uid, "deleted and then recreated");
     }
     if let Some(version) = &preconditions.resource_version
         && *version != old.rv.to_string()
     {
-        return failed("ResourceVersion", version, &old.rv.to_string());
+        return failed("ResourceVersion", version, &old.rv.to_string(), "modified");
     }
     Ok(())
 }

@@ -112,7 +112,7 @@ fn read(
 fn finish(page: Page<Stored>, options: &ListOptions, prefix: &str) -> List {
     let last = page.items.last().filter(|_| page.more);
     let token = last.map(|(key, _)| {
-        let start = format!("{}\0", key.strip_prefix(prefix).unwrap_or(key));
+        let start = format!("/{}\0", key.strip_prefix(prefix).unwrap_or(key));
         Token {
             v: TOKEN_VERSION.to_owned(),
             rv: i64::try_from(page.rv).unwrap_or(i64::MAX),
@@ -158,6 +158,14 @@ pub(super) fn narrowed(context: Context<'_>, selection: &Selection) -> Range {
 
 const TOKEN_VERSION: &str = "meta.k8s.io/v1";
 
+/// Where Go's decoder stops in a text that is not unpadded base64url.
+fn first_bad_byte(raw: &str) -> usize {
+    let good = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    raw.bytes()
+        .position(|byte| !good(byte))
+        .unwrap_or_else(|| raw.len().saturating_sub(1))
+}
+
 /// A continue token.
 #[derive(Debug, Serialize, Deserialize)]
 struct Token {
@@ -169,11 +177,16 @@ struct Token {
 
 impl Token {
     fn decode(raw: &str) -> Result<Self, Status> {
-        let bad = |why: &str| Status::bad_request(format!("continue key is not valid: {why}"));
-        let bytes = URL_SAFE_NO_PAD.decode(raw).map_err(|error| bad(&error.to_string()))?;
+        let bad = |why: &str| Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
+        let bytes = URL_SAFE_NO_PAD
+            .decode(raw)
+            .map_err(|_| bad(&format!("illegal base64 data at input byte {}", first_bad_byte(raw))))?;
         let token: Self = serde_json::from_slice(&bytes).map_err(|error| bad(&error.to_string()))?;
         if token.v != TOKEN_VERSION {
-            return Err(bad("server does not recognize this encoded version"));
+            return Err(bad(&format!(
+                "server does not recognize this encoded version {}",
+                token.v
+            )));
         }
         if token.rv == 0 {
             return Err(bad("incorrect encoded start resourceVersion (version meta.k8s.io/v1)"));
@@ -191,7 +204,8 @@ impl Token {
 
     /// The key that the page comes after: a token names the first possible key after it.
     fn last_key(&self) -> &str {
-        self.start.strip_suffix('\0').unwrap_or(&self.start)
+        let start = self.start.strip_prefix('/').unwrap_or(&self.start);
+        start.strip_suffix('\0').unwrap_or(start)
     }
 }
 

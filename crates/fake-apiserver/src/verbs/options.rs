@@ -102,7 +102,7 @@ impl ListOptions {
 /// Reads `resourceVersion`.
 ///
 /// # Errors
-/// The text of Go's parser.
+/// The text about the field.
 pub(crate) fn parse_version(raw: &str) -> Result<Version, String> {
     match raw {
         "" => Ok(Version::Unset),
@@ -110,7 +110,7 @@ pub(crate) fn parse_version(raw: &str) -> Result<Version, String> {
         raw => match parse_uint(raw) {
             Ok(0) => Ok(Version::Any),
             Ok(rv) => Ok(Version::At(rv)),
-            Err(why) => Err(why),
+            Err(why) => Err(format!("resourceVersion: Invalid value: {}: {why}", go_quote(raw))),
         },
     }
 }
@@ -209,7 +209,10 @@ fn watch_causes(version_match: &str, continues: bool, initial_events: bool) -> V
         }
     }
     if continues {
-        causes.push(forbidden("continue", "continue is forbidden for watch"));
+        causes.push(forbidden(
+            MATCH,
+            "resourceVersionMatch is forbidden when continue is provided",
+        ));
     }
     causes
 }

@@ -1,13 +1,14 @@
 //! Changes an object in part: the patch is applied anew on each try of the transaction.
 
 use super::Context;
+use super::options::go_quote;
 use super::update::{Part, Unconditional, check_identity, transact};
 use super::write;
 use crate::answer::Answer;
 use crate::codec::{ContentType, decode};
 use crate::negotiate::{Representation, Shape};
 use crate::patch::{PatchError, PatchType, apply};
-use crate::status::{Details, Status};
+use crate::status::{Cause, Details, Status, Subject};
 
 /// `PATCH`.
 ///
@@ -25,13 +26,28 @@ pub(super) fn patch(context: Context<'_>, part: Part) -> Result<Answer, Status> 
         full.write_object(&old.object, old.rv, &mut current);
         let patched = apply(patch_type, &current, &context.request.body).map_err(|error| patch_status(&error))?;
         let decoded = decode(context.resource, ContentType::Json, &patched, options.validation)
-            .map_err(|error| write::decode_status(&error))?;
+            .map_err(|error| not_an_object(&patched, &error.to_string()))?;
         warnings = decoded.warnings;
         let mut object = decoded.object;
         check_identity(context, &mut object)?;
         Ok(object)
     })?;
     Ok(write::shown(&view, 200, &version, &warnings))
+}
+
+/// 422 for a patch whose result is no object of the kind.
+fn not_an_object(patched: &[u8], why: &str) -> Status {
+    let value = go_quote(&String::from_utf8_lossy(patched));
+    let cause = Cause::new("FieldValueInvalid", format!("Invalid value: {value}: {why}"), "patch");
+    Status::invalid(
+        Subject {
+            group: "",
+            plural: "",
+            kind: "",
+        },
+        "",
+        vec![cause],
+    )
 }
 
 fn patch_status(error: &PatchError) -> Status {
@@ -44,7 +60,13 @@ fn patch_status(error: &PatchError) -> Status {
             status
         }
         PatchError::TooLarge(_) => Status::new(413, "RequestEntityTooLarge", text),
-        PatchError::UnsupportedMediaType(_) => Status::new(415, "UnsupportedMediaType", text),
+        PatchError::UnsupportedMediaType(_) => {
+            // The text of the router comes with empty details, the one of the handler with none.
+            let details = text.starts_with("415").then(Details::default);
+            let mut status = Status::new(415, "UnsupportedMediaType", text);
+            status.details = details;
+            status
+        }
         PatchError::Internal(_) => Status::untyped(text),
     }
 }

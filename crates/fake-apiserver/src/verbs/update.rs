@@ -11,7 +11,7 @@ use crate::hooks::{self, Kept};
 use crate::kinds::Resource;
 use crate::negotiate::Shape;
 use crate::object::Object;
-use crate::status::Status;
+use crate::status::{Cause, Status, Subject};
 use crate::storage::{Change, Outcome, Versioned};
 use crate::stored::Stored;
 use crate::validation::{keep_system_fields, validate_update};
@@ -46,7 +46,7 @@ pub(super) fn update(context: Context<'_>, part: Part) -> Result<Answer, Status>
     let decoded = write::body(context, options)?;
     let mut object = decoded.object;
     check_identity(context, &mut object)?;
-    let result = transact(context, part, options, Unconditional::ByPolicy, |old, current| {
+    let result = transact(context, part, options, Unconditional::ByPolicy, |_, current| {
         let (given, actual) = (&object.meta.uid, &current.meta.uid);
         if !given.is_empty() && given != actual {
             let why = format!(
@@ -57,7 +57,6 @@ pub(super) fn update(context: Context<'_>, part: Part) -> Result<Answer, Status>
             );
             return Err(Status::conflict(context.subject(), context.name(), &why));
         }
-        let _ = old;
         Ok(object.clone())
     });
     let creates = context.resource.policy.put_creates && part == Part::Main;
@@ -82,14 +81,6 @@ pub(super) fn check_identity(context: Context<'_>, object: &mut Object) -> Resul
         return Err(Status::bad_request(format!(
             "the name of the object ({found}) does not match the name on the URL ({name})"
         )));
-    }
-    if let Some(namespace) = context.namespace() {
-        let found = object.meta.namespace.as_str();
-        if !found.is_empty() && found != namespace {
-            return Err(Status::bad_request(format!(
-                "the namespace of the object ({found}) does not match the namespace on the request ({namespace})"
-            )));
-        }
     }
     write::settle_namespace(context.resource, context.namespace(), object)
 }
@@ -143,7 +134,7 @@ fn check_version(
         if unconditional == Unconditional::Always || context.resource.policy.unconditional_update {
             return Ok(());
         }
-        return write::check(context.resource, context.name(), &[write::version_required()]);
+        return Err(version_required(context));
     }
     let given = parse_uint(given).map_err(Status::untyped)?;
     if given == old.rv {
@@ -151,6 +142,18 @@ fn check_version(
     } else {
         Err(Status::stale(context.subject(), context.name()))
     }
+}
+
+/// 422 for an update that needs a resourceVersion: here the text names the plural, not the Kind.
+fn version_required(context: Context<'_>) -> Status {
+    let subject = context.subject();
+    let subject = Subject {
+        kind: subject.plural,
+        ..subject
+    };
+    let text = "Invalid value: 0: must be specified for an update";
+    let cause = Cause::new("FieldValueInvalid", text, "metadata.resourceVersion");
+    Status::invalid(subject, context.name(), vec![cause])
 }
 
 /// The object that is stored when `wanted` replaces `old`.

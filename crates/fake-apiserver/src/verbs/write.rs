@@ -11,7 +11,7 @@ use crate::object::Object;
 use crate::status::{Cause, Status, Subject};
 use crate::storage::Versioned;
 use crate::stored::Stored;
-use crate::validation::{ErrorKind, FieldError};
+use crate::validation::FieldError;
 use crate::view::View;
 
 /// The media types that a body may have, as the 415 text lists them.
@@ -154,15 +154,6 @@ pub(super) fn check(resource: &Resource, name: &str, errors: &[FieldError]) -> R
         }
     }
     Err(Status::invalid(super::subject(resource), name, causes))
-}
-
-/// A finding about the resourceVersion of an update that has none.
-pub(super) fn version_required() -> FieldError {
-    FieldError {
-        kind: ErrorKind::Invalid,
-        field: "metadata.resourceVersion".to_owned(),
-        message: "Invalid value: 0: must be specified for an update".to_owned(),
-    }
 }
 
 /// Records who wrote the object.
