@@ -46,6 +46,9 @@ mod runner;
 mod workqueue;
 
 pub use builder::{NoReconciler, QueueBuilder};
+/// The name of a Kubernetes object: the default key of a [`Queue`].
+pub use kube_client::ObjectKey;
+
 pub use error::{NotClosed, QueueClosed, ReconcileError, RunError};
 pub use limiter::{
     ExponentialFailure, FastSlow, MaxOf, RateLimiter, TokenBucket, WithJitter, WithMaxWait, controller_default,

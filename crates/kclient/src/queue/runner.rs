@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use kube_client::ObjectKey;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -54,7 +55,7 @@ pub enum Action {
 /// - Dropping a queue that never ran leaves nothing behind. A panic of the reconciler harms no other key.
 ///
 /// Panics are contained only if the program is built with `panic = "unwind"`, the default.
-pub struct Queue<T> {
+pub struct Queue<T = ObjectKey> {
     inner: Arc<Inner<T>>,
 }
 
@@ -127,6 +128,18 @@ impl<T: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static> Queue<T> {
     /// Adds a key with a priority, a delay, or both.
     pub fn add_with(&self, key: &T, options: AddOptions) {
         self.inner.work.add_with(key, options);
+    }
+
+    /// Everything that is ready, in order and with its priority, taken out of the queue.
+    #[cfg(test)]
+    pub(crate) fn take_ready(&self) -> Vec<(T, i32)> {
+        std::iter::from_fn(|| {
+            self.inner
+                .work
+                .try_get()
+                .map(|item| (item.key().clone(), item.priority()))
+        })
+        .collect()
     }
 
     /// How many keys are ready and wait for a worker.
