@@ -13,13 +13,21 @@ use http_body_util::{BodyExt as _, Full};
 use tower::ServiceExt as _;
 
 fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime with a clock")
+    tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .expect("a runtime with a clock")
 }
 
 async fn send(fake: &FakeApiServer, method: &str, uri: &str, body: String) -> http::Response<Body> {
-    let request = http::Request::builder().method(method).uri(uri).header("user-agent", "bench/1");
+    let request = http::Request::builder()
+        .method(method)
+        .uri(uri)
+        .header("user-agent", "bench/1");
     let request = request.header("content-type", "application/json");
-    let request = request.body(Full::new(Bytes::from(body))).expect("a well-formed request");
+    let request = request
+        .body(Full::new(Bytes::from(body)))
+        .expect("a well-formed request");
     fake.service().oneshot(request).await.expect("no fault rules")
 }
 

@@ -4,10 +4,17 @@
 //! without `apiVersion`, `kind` and `metadata.resourceVersion`, which the output splices in. This module knows no
 //! kind and no schema: the codec makes objects, verbs change them. Start at [`Object`].
 
+mod input;
+mod output;
+
 use std::borrow::Cow;
 
 use bytes::Bytes;
 use jiff::Timestamp;
+
+pub(crate) use output::{TypeMeta, owner_reference as write_owner, write_metadata, write_output};
+
+use crate::json::write;
 
 /// The name of a top-level field.
 pub(crate) type FieldName = Cow<'static, str>;
@@ -144,7 +151,22 @@ impl Object {
 
     /// The canonical form: no `apiVersion`, `kind` and `metadata.resourceVersion`. Equal objects give equal bytes.
     pub(crate) fn to_canonical(&self) -> Bytes {
-        unimplemented!()
+        let fields: usize = self
+            .fields
+            .iter()
+            .map(|(name, value)| name.len() + value.len() + 4)
+            .sum();
+        let mut out = Vec::with_capacity(fields + 384 + self.meta.managed_fields.as_ref().map_or(0, Bytes::len));
+        out.extend_from_slice(METADATA);
+        output::metadata(&self.meta, &mut out);
+        for (name, value) in &self.fields {
+            write::comma(&mut out);
+            write::string(&mut out, name);
+            out.push(b':');
+            out.extend_from_slice(value);
+        }
+        out.push(b'}');
+        Bytes::from(out)
     }
 
     /// Reads the canonical form back; the fields share the memory of `canonical`.
@@ -152,35 +174,10 @@ impl Object {
     /// # Panics
     ///
     /// Only on bytes that [`Object::to_canonical`] did not make.
-    pub(crate) fn from_canonical(_canonical: &Bytes) -> Self {
-        unimplemented!()
+    pub(crate) fn from_canonical(canonical: &Bytes) -> Self {
+        input::read(canonical)
     }
 }
 
-/// `apiVersion` and `kind` as they appear in an answer.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct TypeMeta<'a> {
-    pub(crate) api_version: &'a str,
-    pub(crate) kind: &'a str,
-}
-
-/// Writes stored bytes as an answer: with the type (unless the caller leaves it out, as in built-in lists) and the
-/// resource version (unless it is 0: a dry run has none).
-pub(crate) fn write_output(
-    _canonical: &[u8],
-    _type_meta: Option<TypeMeta<'_>>,
-    _resource_version: u64,
-    _out: &mut Vec<u8>,
-) {
-    unimplemented!()
-}
-
-/// Writes only the metadata of stored bytes, as `PartialObjectMetadata` shows it.
-pub(crate) fn write_metadata(
-    _canonical: &[u8],
-    _type_meta: Option<TypeMeta<'_>>,
-    _resource_version: u64,
-    _out: &mut Vec<u8>,
-) {
-    unimplemented!()
-}
+/// What canonical bytes start with; the metadata follow.
+const METADATA: &[u8] = b"{\"metadata\":";

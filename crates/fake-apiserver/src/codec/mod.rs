@@ -1,14 +1,38 @@
 //! Bodies in, canonical objects out.
 //!
-//! [`decode`] reads JSON, YAML or protobuf into an [`Object`] in Go's canonical form, by the packed type tables.
-//! It checks nothing that the real server's decoder does not check: defaulting, admission and validation are later
-//! steps. Start at [`decode`].
+//! [`decode`] reads JSON, YAML or protobuf into an [`Object`] in Go's canonical form, by the generated type tables:
+//! YAML and protobuf become JSON text first, so that there is one canonical writer ([`typed`] for built-in kinds,
+//! [`custom`] for custom resources). It checks nothing that the real server's decoder does not check: defaulting,
+//! admission and validation are later steps, between this one and storage. Start at [`decode`].
 
-use crate::{kinds::Resource, object::Object};
+mod custom;
+mod error;
+mod meta;
+mod options;
+mod proto;
+mod quantity;
+mod special;
+mod tables;
+pub(crate) mod time;
+mod type_meta;
+mod typed;
+mod yaml;
 
-/// A type of the packed tables.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct TypeId(pub(crate) u16);
+use std::borrow::Cow;
+
+use bytes::Bytes;
+
+pub(crate) use custom::duplicates;
+pub(crate) use error::DecodeError;
+pub(crate) use options::{DeleteOptions, Preconditions, decode_delete_options};
+pub(crate) use tables::TypeId;
+pub(crate) use typed::go_quote;
+
+use crate::{
+    json::Tape,
+    kinds::{Resource, Schema},
+    object::Object,
+};
 
 /// The format of a request body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,10 +43,25 @@ pub(crate) enum ContentType {
 }
 
 impl ContentType {
-    /// The format that a `Content-Type` header names; absent means JSON, `None` an unsupported one (415).
-    pub(crate) fn from_header(_value: Option<&str>) -> Option<Self> {
-        unimplemented!()
+    /// The format that a `Content-Type` header names; absent or empty means JSON, `None` an unsupported one (415).
+    pub(crate) fn from_header(value: Option<&str>) -> Option<Self> {
+        match media_type(value.unwrap_or_default()).as_str() {
+            "" | "application/json" => Some(Self::Json),
+            "application/yaml" => Some(Self::Yaml),
+            "application/vnd.kubernetes.protobuf" => Some(Self::Protobuf),
+            _ => None,
+        }
     }
+
+    /// The 415 text for a body in another format.
+    pub(crate) const UNSUPPORTED: &'static str = "the body of the request was in an unknown format - accepted media types \
+                                                  include: application/json, application/yaml, \
+                                                  application/vnd.kubernetes.protobuf";
+}
+
+/// The media type of a header without its parameters, in lower case.
+pub(crate) fn media_type(header: &str) -> String {
+    header.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
 /// What happens to unknown and duplicate fields.
@@ -45,57 +84,170 @@ pub(crate) struct Decoded {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Why a body is no object. Each is a 400 `BadRequest` whose message is the `Display` text.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub(crate) enum DecodeError {
-    /// Not parsable, or a value of the wrong type.
-    #[error("{0}")]
-    Malformed(String),
-    /// The body is of another kind or version.
-    #[error("{0}")]
-    WrongType(String),
-    /// Unknown or duplicate fields under strict validation. `message` is the whole text; `errors` the single ones.
-    #[error("{message}")]
-    Strict { message: String, errors: Vec<String> },
+/// Where a body comes from: a patched object is checked less before it is decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Request,
+    Patch,
 }
 
 /// Decodes a body as an object of `resource`.
+///
+/// The kind of a custom resource is returned as the body has it: [`crate::validation::validate_type`] checks it.
 ///
 /// # Errors
 ///
 /// [`DecodeError`], with the server's text. None can be retried.
 pub(crate) fn decode(
-    _resource: &Resource,
-    _content_type: ContentType,
-    _body: &[u8],
-    _validation: FieldValidation,
+    resource: &Resource,
+    content_type: ContentType,
+    body: &[u8],
+    validation: FieldValidation,
 ) -> Result<Decoded, DecodeError> {
-    unimplemented!()
+    decode_from(Source::Request, resource, content_type, body, validation)
 }
 
-/// `DeleteOptions.preconditions`.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Preconditions {
-    pub(crate) uid: Option<String>,
-    pub(crate) resource_version: Option<String>,
-}
-
-/// The body of a delete request.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct DeleteOptions {
-    pub(crate) grace_period_seconds: Option<i64>,
-    pub(crate) preconditions: Option<Preconditions>,
-    pub(crate) orphan_dependents: Option<bool>,
-    pub(crate) propagation_policy: Option<String>,
-    pub(crate) dry_run: Vec<String>,
-}
-
-/// Decodes the body of a delete request; an empty body gives the defaults.
+/// Decodes the JSON that a patch has produced. As [`decode`], but a custom resource may be of any version and kind:
+/// [`crate::validation::validate_type`] checks both.
 ///
 /// # Errors
 ///
-/// [`DecodeError`], with the server's text.
-pub(crate) fn decode_delete_options(_content_type: ContentType, _body: &[u8]) -> Result<DeleteOptions, DecodeError> {
-    unimplemented!()
+/// [`DecodeError`]; the server shows [`DecodeError::cause`] in a 422.
+pub(crate) fn decode_patched(
+    resource: &Resource,
+    json: &[u8],
+    validation: FieldValidation,
+) -> Result<Decoded, DecodeError> {
+    decode_from(Source::Patch, resource, ContentType::Json, json, validation)
 }
+
+fn decode_from(
+    source: Source,
+    resource: &Resource,
+    content_type: ContentType,
+    body: &[u8],
+    validation: FieldValidation,
+) -> Result<Decoded, DecodeError> {
+    let unrecognized = |cause: String| DecodeError::unrecognized(resource, cause, body);
+    let mut syntax_findings = Vec::new();
+    let mut envelope = None;
+    let text: Cow<'_, [u8]> = match content_type {
+        ContentType::Json => Cow::Borrowed(body),
+        ContentType::Yaml => {
+            let (json, duplicates) = yaml::to_json(body).map_err(unrecognized)?;
+            syntax_findings = duplicates;
+            Cow::Owned(json)
+        }
+        ContentType::Protobuf => {
+            let message = proto::open(body).map_err(unrecognized)?;
+            envelope = Some((message.api_version.clone(), message.kind.clone()));
+            match resource.schema {
+                // The type is checked before the message is read, as its bytes mean something to that type only.
+                Schema::Typed(id) => {
+                    type_meta::check_typed(resource, &message.api_version, &message.kind)?;
+                    Cow::Owned(
+                        proto::to_json(id, message.raw).map_err(|cause| DecodeError::malformed(resource, cause))?,
+                    )
+                }
+                Schema::Schemaless => {
+                    return Err(unrecognized("protobuf is not supported for custom resources".into()));
+                }
+            }
+        }
+    };
+    let tape = Tape::parse(&text)
+        .map_err(|error| unrecognized(format!("couldn't get version/kind; json parse error: {error}")))?;
+    let (mut api_version, mut kind) = match envelope {
+        Some(types) => types,
+        None => type_meta::interpret(tape.root()).map_err(unrecognized)?,
+    };
+    let findings;
+    let object;
+    match resource.schema {
+        Schema::Typed(id) => {
+            (api_version, kind) = type_meta::check_typed(resource, &api_version, &kind)?;
+            (object, findings) = typed_object(resource, id, &tape, validation)?;
+        }
+        Schema::Schemaless => {
+            if kind.is_empty() {
+                let shown = String::from_utf8_lossy(&text);
+                return Err(unrecognized(format!("Object 'Kind' is missing in '{shown}'")));
+            }
+            if source == Source::Request {
+                type_meta::check_custom(resource, &api_version)?;
+            }
+            (object, findings) = custom::object(resource, &tape, validation)?;
+        }
+    }
+    syntax_findings.extend(findings);
+    if validation == FieldValidation::Strict && !syntax_findings.is_empty() {
+        return Err(DecodeError::strict(resource, syntax_findings));
+    }
+    let warnings = if validation == FieldValidation::Warn {
+        syntax_findings
+    } else {
+        Vec::new()
+    };
+    Ok(Decoded {
+        object,
+        api_version,
+        kind,
+        warnings,
+    })
+}
+
+fn typed_object(
+    resource: &Resource,
+    id: TypeId,
+    tape: &Tape<'_>,
+    validation: FieldValidation,
+) -> Result<(Object, Vec<String>), DecodeError> {
+    let root = tape.root();
+    let ty = id.get();
+    let mut writer = typed::Writer::new(validation != FieldValidation::Ignore, root.raw().len() + 64);
+    let slots = writer.collect(ty, root);
+    let mut meta = crate::object::Meta::default();
+    let mut ranges = Vec::with_capacity(4);
+    for (at, field) in ty.fields.iter().enumerate() {
+        match field.name {
+            "kind" | "apiVersion" => {}
+            "metadata" => {
+                if let Some(value) = slots.get(at).filter(|value| !value.is_null()) {
+                    writer.enter(ty, "metadata");
+                    meta = meta::parse(&mut writer, value, field.go);
+                    writer.leave();
+                }
+            }
+            _ => ranges.extend(
+                writer
+                    .top_field(ty, field, slots.get(at))
+                    .map(|range| (field.name, range)),
+            ),
+        }
+    }
+    let (result, findings, out) = writer.finish();
+    result.map_err(|cause| DecodeError::malformed(resource, cause))?;
+    let out = Bytes::from(out);
+    let fields = ranges
+        .into_iter()
+        .map(|(name, range)| (Cow::Borrowed(name), out.slice(range)))
+        .collect();
+    Ok((Object { meta, fields }, findings))
+}
+
+/// What a top-level field is when nobody set it, if Go writes it then: `{}` for the status of a pod. A verb that drops
+/// a client's status puts this in its place. `None` for custom resources and for fields that are left out.
+pub(crate) fn zero_field(resource: &Resource, name: &str) -> Option<Bytes> {
+    let Schema::Typed(id) = resource.schema else {
+        return None;
+    };
+    let ty = id.get();
+    let field = ty.fields.iter().find(|field| field.name == name)?;
+    let mut writer = typed::Writer::new(false, 64);
+    let range = writer.top_field(ty, field, None)?;
+    let (_, _, out) = writer.finish();
+    Some(Bytes::from(out).slice(range))
+}
+
+#[cfg(test)]
+mod tests;

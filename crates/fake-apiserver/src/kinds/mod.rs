@@ -5,13 +5,16 @@
 //! they read the policy. Built-in kinds come from tables that the build script packs; custom resources are added and
 //! removed at run time. This module knows no object and no storage. Start at [`Resource`].
 
+mod builtin;
+mod custom;
 mod policy;
 mod registry;
 mod resource;
 
+pub(crate) use builtin::is_built_in_kind;
 pub(crate) use policy::{
     DeleteReturns, FieldSelectors, GenerationMode, NameValidation, Policy, Propagation, SelectableField, StatusPolicy,
     TableColumn,
 };
 pub(crate) use registry::{CustomResource, CustomVersion, Group, GroupVersion, Kinds, Registry};
-pub(crate) use resource::{Name, Resource, Schema, Scope, StorageId, Subresource, Verb, Verbs};
+pub(crate) use resource::{Name, Resource, Schema, Scope, StorageId, Subresource, Verb, Verbs, api_version};

@@ -1,8 +1,8 @@
 //! The set of served resources, replaced as a whole when a custom resource definition changes.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
-use super::{Name, Resource, Scope, TableColumn};
+use super::{Name, Resource, Scope, TableColumn, builtin, custom};
 
 /// One served version of a custom resource.
 #[derive(Debug, Clone)]
@@ -85,30 +85,238 @@ impl Kinds {
 /// pointer swap takes.
 #[derive(Debug)]
 pub(crate) struct Registry {
-    current: std::sync::RwLock<Arc<Kinds>>,
+    current: RwLock<Arc<Kinds>>,
 }
 
 impl Registry {
     /// The built-in kinds.
     pub(crate) fn new() -> Self {
-        unimplemented!()
+        Self {
+            current: RwLock::new(Arc::new(Kinds {
+                groups: builtin::groups(),
+            })),
+        }
     }
 
     /// The resources as they are now.
     pub(crate) fn snapshot(&self) -> Arc<Kinds> {
-        self.current
-            .read()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .clone()
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Serves a custom resource, in place of an earlier definition of the same `plural.group`.
-    pub(crate) fn install(&self, _custom: &CustomResource) {
-        unimplemented!()
+    pub(crate) fn install(&self, custom: &CustomResource) {
+        self.change(|groups| {
+            remove(groups, &custom.group, &custom.plural);
+            for version in &custom.versions {
+                add(groups, Arc::new(custom::resource(custom, version)));
+            }
+        });
     }
 
-    /// Serves a custom resource no more. Returns whether there was one.
-    pub(crate) fn uninstall(&self, _group: &str, _plural: &str) -> bool {
-        unimplemented!()
+    /// Serves a custom resource no more. Returns whether there was one. Built-in kinds stay.
+    pub(crate) fn uninstall(&self, group: &str, plural: &str) -> bool {
+        let mut removed = false;
+        self.change(|groups| removed = remove(groups, group, plural));
+        removed
+    }
+
+    /// Replaces the snapshot. Writers are ordered by the lock, so that no change is lost.
+    fn change(&self, change: impl FnOnce(&mut Vec<Group>)) {
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let mut groups = current.groups.clone();
+        change(&mut groups);
+        *current = Arc::new(Kinds { groups });
+    }
+}
+
+fn add(groups: &mut Vec<Group>, resource: Arc<Resource>) {
+    let at = groups
+        .iter()
+        .position(|group| group.name == resource.group)
+        .unwrap_or_else(|| {
+            groups.push(Group {
+                name: resource.group.clone(),
+                versions: Vec::new(),
+            });
+            groups.len() - 1
+        });
+    let versions = &mut groups[at].versions;
+    let at = versions
+        .iter()
+        .position(|version| version.version == resource.version)
+        .unwrap_or_else(|| {
+            versions.push(GroupVersion {
+                version: resource.version.clone(),
+                resources: Vec::new(),
+            });
+            versions.len() - 1
+        });
+    versions[at].resources.push(resource);
+    // Groups of custom resources list their versions by priority: v2, v1, v1beta1, v1alpha1, then the others.
+    if versions
+        .iter()
+        .flat_map(|version| &version.resources)
+        .all(|resource| resource.custom)
+    {
+        versions.sort_by(|a, b| {
+            version_priority(&b.version)
+                .cmp(&version_priority(&a.version))
+                .then(a.version.cmp(&b.version))
+        });
+    }
+}
+
+fn remove(groups: &mut Vec<Group>, group: &str, plural: &str) -> bool {
+    let Some(at) = groups.iter().position(|g| g.name == group) else {
+        return false;
+    };
+    let mut removed = false;
+    for version in &mut groups[at].versions {
+        version.resources.retain(|resource| {
+            let gone = resource.custom && resource.plural == plural;
+            removed |= gone;
+            !gone
+        });
+    }
+    groups[at].versions.retain(|version| !version.resources.is_empty());
+    if groups[at].versions.is_empty() {
+        groups.remove(at);
+    }
+    removed
+}
+
+/// The rank of a version name: stability (2 stable, 1 beta, 0 alpha), major, minor; `None` for other names.
+fn version_priority(version: &str) -> Option<(u8, u32, u32)> {
+    let rest = version.strip_prefix('v')?;
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let major = rest[..digits].parse().ok()?;
+    let rest = &rest[digits..];
+    if rest.is_empty() {
+        return Some((2, major, 0));
+    }
+    let (stability, minor) = rest
+        .strip_prefix("beta")
+        .map(|minor| (1, minor))
+        .or_else(|| rest.strip_prefix("alpha").map(|minor| (0, minor)))?;
+    Some((stability, major, minor.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::{DeleteReturns, GenerationMode, Propagation, StorageId, Verb};
+
+    fn widgets(versions: &[&str]) -> CustomResource {
+        CustomResource {
+            group: "example.com".into(),
+            plural: "widgets".into(),
+            singular: "widget".into(),
+            kind: "Widget".into(),
+            list_kind: "WidgetList".into(),
+            scope: Scope::Namespaced,
+            short_names: vec!["wg".into()],
+            categories: vec!["all".into()],
+            versions: versions
+                .iter()
+                .map(|name| CustomVersion {
+                    name: (*name).into(),
+                    status_subresource: true,
+                    scale_subresource: false,
+                    selectable_fields: vec![".spec.color".into()],
+                    columns: Vec::new(),
+                })
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn registry_has_the_built_in_kinds_with_their_facts() {
+        let kinds = Registry::new().snapshot();
+        let pods = kinds.resource("", "v1", "pods").unwrap();
+        assert_eq!(
+            (&*pods.kind, &*pods.list_kind, pods.namespaced()),
+            ("Pod", "PodList", true)
+        );
+        assert!(pods.policy.graceful_deletion);
+        assert_eq!(pods.policy.delete_returns, DeleteReturns::Object);
+        assert!(pods.policy.field_selectors.supports("spec.nodeName"));
+        assert_eq!(
+            pods.policy.field_selectors.unsupported("spec.x"),
+            "field label not supported: spec.x"
+        );
+        assert_eq!(
+            pods.subresource("log").unwrap().verbs.iter().collect::<Vec<_>>(),
+            [Verb::Get]
+        );
+        let maps = kinds.resource("", "v1", "configmaps").unwrap();
+        assert_eq!(
+            maps.policy.field_selectors.unsupported("spec.x"),
+            r#""spec.x" is not a known field selector: only "metadata.name", "metadata.namespace""#
+        );
+        let deployments = kinds.resource_of_kind("apps", "v1", "Deployment").unwrap();
+        assert_eq!(deployments.policy.generation, GenerationMode::ManagedWithAnnotations);
+        assert_eq!(deployments.qualified_plural(), "deployments.apps");
+        let jobs = kinds.resource("batch", "v1", "jobs").unwrap();
+        assert_eq!(jobs.policy.default_propagation, Propagation::Orphan);
+        assert_eq!(
+            jobs.policy.field_selectors.unsupported("a"),
+            r#"field label "a" not supported for Job"#
+        );
+        // Events of both groups, and both versions of autoscalers, share their storage.
+        let storage =
+            |group: &str, version: &str, plural: &str| kinds.resource(group, version, plural).unwrap().storage.clone();
+        assert_eq!(storage("", "v1", "events"), storage("events.k8s.io", "v1", "events"));
+        assert_eq!(
+            storage("", "v1", "services"),
+            StorageId("/registry/services/specs".into())
+        );
+        assert!(
+            kinds
+                .resource("", "v1", "namespaces")
+                .unwrap()
+                .policy
+                .finalizers_on_create
+                .is_empty()
+        );
+        assert_eq!(
+            kinds
+                .resource("", "v1", "persistentvolumeclaims")
+                .unwrap()
+                .policy
+                .finalizers_on_create,
+            ["kubernetes.io/pvc-protection"]
+        );
+    }
+
+    #[test]
+    fn registry_serves_a_custom_resource_until_it_is_uninstalled() {
+        let registry = Registry::new();
+        let before = registry.snapshot();
+        registry.install(&widgets(&["v1alpha1", "v1", "v2", "v1beta1"]));
+        let after = registry.snapshot();
+        assert!(
+            before.resource("example.com", "v1", "widgets").is_none(),
+            "a snapshot never changes"
+        );
+        let widget = after.resource("example.com", "v2", "widgets").unwrap();
+        assert!(widget.policy.field_selectors.supports("spec.color"));
+        assert_eq!(
+            widget.policy.field_selectors.unsupported("a"),
+            "field label not supported: a"
+        );
+        let versions: Vec<_> = after
+            .group("example.com")
+            .unwrap()
+            .versions
+            .iter()
+            .map(|v| v.version.to_string())
+            .collect();
+        assert_eq!(versions, ["v2", "v1", "v1beta1", "v1alpha1"]);
+        registry.install(&widgets(&["v1"]));
+        assert!(registry.snapshot().resource("example.com", "v2", "widgets").is_none());
+        assert!(registry.uninstall("example.com", "widgets"));
+        assert!(!registry.uninstall("example.com", "widgets"));
+        assert!(!registry.uninstall("", "pods"));
+        assert!(registry.snapshot().group("example.com").is_none());
     }
 }

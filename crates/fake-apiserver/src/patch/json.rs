@@ -1,1 +1,226 @@
-//! JSON patch (RFC 6902).
+//! JSON patch (RFC 6902), with the leniency of the real server's library: a replace of a missing key adds it, a copy
+//! from a missing key gives null, an add without a value gives null, negative indices count from the end, and what
+//! stands before the first slash of a path is ignored.
+
+use super::{
+    PatchError,
+    document::{Node, remove, set},
+};
+use crate::json::{Kind, Tape, Value};
+
+/// The real server takes no more operations in one patch.
+const MAX_OPERATIONS: usize = 10_000;
+
+/// Copies may add so many nodes in one patch, as a few operations could otherwise double a document time and again.
+const MAX_COPIED: usize = 1_000_000;
+
+/// Paths longer than this are refused: writing the document recurses over its changed parts.
+const MAX_PATH: usize = 500;
+
+/// Applies a JSON patch.
+pub(super) fn apply(current: &Tape<'_>, patch: &[u8]) -> Result<Vec<u8>, PatchError> {
+    let patch = Tape::parse(patch).map_err(|_| PatchError::BadRequest("invalid JSON patch".to_owned()))?;
+    let operations = operations(patch.root())?;
+    let mut document = Node::Parsed(current.root());
+    let mut copied = 0;
+    for operation in operations {
+        run(&mut document, operation, &mut copied).ok_or_else(PatchError::does_not_apply)?;
+    }
+    let mut out = Vec::with_capacity(current.root().raw().len() + patch.root().raw().len());
+    document.write(&mut out);
+    Ok(out)
+}
+
+/// Checks the types of the operations, and their number.
+fn operations(root: Value<'_>) -> Result<Vec<Value<'_>>, PatchError> {
+    let wrong = |value: Value<'_>, target: &str| {
+        let kind = value.kind().go_name();
+        PatchError::BadRequest(format!(
+            "error decoding patch: json: cannot unmarshal {kind} into Go {target}"
+        ))
+    };
+    if !matches!(root.kind(), Kind::Array | Kind::Null) {
+        return Err(wrong(root, "value of type []handlers.jsonPatchOp"));
+    }
+    let operations: Vec<_> = root.items().collect();
+    for operation in &operations {
+        if !matches!(operation.kind(), Kind::Object | Kind::Null) {
+            return Err(wrong(*operation, "value of type handlers.jsonPatchOp"));
+        }
+        for (key, value) in operation.entries() {
+            if let Some(name) = ["op", "path", "from"].into_iter().find(|name| key.is(name))
+                && !matches!(value.kind(), Kind::String | Kind::Null)
+            {
+                return Err(wrong(value, &format!("struct field jsonPatchOp.{name} of type string")));
+            }
+        }
+    }
+    if operations.len() > MAX_OPERATIONS {
+        return Err(PatchError::TooLarge(format!(
+            "Request entity too large: The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {}",
+            operations.len()
+        )));
+    }
+    Ok(operations)
+}
+
+/// Runs one operation; `None` if it does not apply.
+fn run<'t>(document: &mut Node<'t>, operation: Value<'t>, copied: &mut usize) -> Option<()> {
+    let text = |name: &str| operation.get(name).and_then(|value| value.as_str());
+    let path = text("path");
+    let value = || operation.get("value").map_or(Node::Null, Node::Parsed);
+    match &*text("op")? {
+        "add" => {
+            let (container, key) = find(document, &path?)?;
+            add(container, &key, value())
+        }
+        "remove" => {
+            let (container, key) = find(document, &path?)?;
+            take(container, &key).map(drop)
+        }
+        "replace" => {
+            let path = path?;
+            if path.is_empty() {
+                let new = operation.get("value")?;
+                if !matches!(new.kind(), Kind::Object | Kind::Array) {
+                    return None;
+                }
+                *document = Node::Parsed(new);
+                return Some(());
+            }
+            let (container, key) = find(document, &path)?;
+            replace(container, &key, value())
+        }
+        "move" => {
+            let (container, key) = find(document, &text("from")?)?;
+            let value = take(container, &key)?;
+            let (container, key) = find(document, &path?)?;
+            add(container, &key, value)
+        }
+        "copy" => {
+            let (container, key) = find(document, &text("from")?)?;
+            let value = get(container, &key)?.map_or(Node::Null, |node| node.clone());
+            *copied += size(&value);
+            if *copied > MAX_COPIED {
+                return None;
+            }
+            let (container, key) = find(document, &path?)?;
+            add(container, &key, value)
+        }
+        "test" => {
+            let path = path?;
+            let wanted = value();
+            let equal = if path.is_empty() {
+                equal(document, &wanted)
+            } else {
+                let (container, key) = find(document, &path)?;
+                match get(container, &key)? {
+                    Some(found) => equal(found, &wanted),
+                    None => wanted.is_null(),
+                }
+            };
+            equal.then_some(())
+        }
+        _ => None,
+    }
+}
+
+/// The container that a path leads to and the last key, unescaped. A path without a slash leads nowhere.
+fn find<'n, 't>(document: &'n mut Node<'t>, path: &str) -> Option<(&'n mut Node<'t>, String)> {
+    let mut keys: Vec<String> = path
+        .split('/')
+        .skip(1)
+        .map(|key| key.replace("~1", "/").replace("~0", "~"))
+        .collect();
+    let last = keys.pop()?;
+    if keys.len() > MAX_PATH {
+        return None;
+    }
+    let mut container = document;
+    for key in keys {
+        container = get(container, &key)??;
+    }
+    (container.object().is_some() || container.array().is_some()).then_some((container, last))
+}
+
+/// The node at a key: the outer `None` means that there cannot be one, the inner that there is none.
+fn get<'n, 't>(container: &'n mut Node<'t>, key: &str) -> Option<Option<&'n mut Node<'t>>> {
+    if container.object().is_some() {
+        return Some(
+            container
+                .object()?
+                .iter_mut()
+                .find(|(existing, _)| existing == key)
+                .map(|(_, node)| node),
+        );
+    }
+    let items = container.array()?;
+    let at = index(key, items.len())?;
+    Some(items.get_mut(at))
+}
+
+/// An existing index of an array; negative ones count from the end.
+fn index(key: &str, length: usize) -> Option<usize> {
+    let at: i64 = key.parse().ok()?;
+    let length = i64::try_from(length).ok()?;
+    let at = if at < 0 { at.checked_add(length)? } else { at };
+    (0..length).contains(&at).then(|| usize::try_from(at).ok()).flatten()
+}
+
+fn add<'t>(container: &mut Node<'t>, key: &str, value: Node<'t>) -> Option<()> {
+    if let Some(entries) = container.object() {
+        set(entries, key.to_owned().into(), value);
+        return Some(());
+    }
+    let items = container.array()?;
+    if key == "-" {
+        items.push(value);
+    } else {
+        let at = index(key, items.len() + 1)?;
+        items.insert(at, value);
+    }
+    Some(())
+}
+
+fn replace<'t>(container: &mut Node<'t>, key: &str, value: Node<'t>) -> Option<()> {
+    if let Some(entries) = container.object() {
+        set(entries, key.to_owned().into(), value);
+        return Some(());
+    }
+    let items = container.array()?;
+    let at = index(key, items.len())?;
+    *items.get_mut(at)? = value;
+    Some(())
+}
+
+fn take<'t>(container: &mut Node<'t>, key: &str) -> Option<Node<'t>> {
+    if let Some(entries) = container.object() {
+        return remove(entries, key);
+    }
+    let items = container.array()?;
+    let at = index(key, items.len())?;
+    Some(items.remove(at))
+}
+
+/// How many nodes a value has, changed parts counted one by one.
+fn size(node: &Node<'_>) -> usize {
+    match node {
+        Node::Null => 1,
+        Node::Parsed(value) => value.size(),
+        Node::Object(entries) => 1 + entries.iter().map(|(_, node)| size(node)).sum::<usize>(),
+        Node::Array(items) => 1 + items.iter().map(size).sum::<usize>(),
+    }
+}
+
+/// Whether two nodes are the same JSON: objects in any order, numbers by value.
+fn equal(a: &Node<'_>, b: &Node<'_>) -> bool {
+    let canonical = |node: &Node<'_>| -> Option<Vec<u8>> {
+        let mut text = Vec::new();
+        node.write(&mut text);
+        let tape = Tape::parse(&text).ok()?;
+        let mut out = Vec::with_capacity(text.len());
+        crate::json::canonical::write(&mut out, tape.root()).ok()?;
+        Some(out)
+    };
+    matches!((canonical(a), canonical(b)), (Some(a), Some(b)) if a == b)
+}

@@ -1,1 +1,71 @@
 //! Merge patch (RFC 7386).
+
+use std::borrow::Cow;
+
+use super::{
+    PatchError,
+    document::{Node, remove, set},
+};
+use crate::json::{Kind, Tape, Value, canonical};
+
+/// Patches nested deeper than this are refused: both walks recurse.
+const MAX_DEPTH: usize = 500;
+
+/// Applies a merge patch.
+pub(super) fn apply(current: &Tape<'_>, patch: &[u8]) -> Result<Vec<u8>, PatchError> {
+    let patch = Tape::parse(patch).map_err(|_| PatchError::BadRequest("invalid JSON patch".to_owned()))?;
+    let root = patch.root();
+    match root.kind() {
+        Kind::Object => {}
+        Kind::Null => return Err(PatchError::BadRequest("Invalid JSON Patch".to_owned())),
+        kind => {
+            return Err(PatchError::BadRequest(format!(
+                "error decoding patch: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+                kind.go_name()
+            )));
+        }
+    }
+    canonical::write(&mut Vec::new(), root).map_err(|range| {
+        let number = range.0;
+        PatchError::BadRequest(format!(
+            "error decoding patch: json: cannot unmarshal number {number} into Go value of type float64"
+        ))
+    })?;
+    let mut document = Node::Parsed(current.root());
+    merge(&mut document, root, 0)?;
+    let mut out = Vec::with_capacity(current.root().raw().len() + root.raw().len());
+    document.write(&mut out);
+    Ok(out)
+}
+
+/// Merges an object of the patch into a node: null removes, an object merges, anything else replaces.
+fn merge<'t>(target: &mut Node<'t>, patch: Value<'t>, depth: usize) -> Result<(), PatchError> {
+    if depth > MAX_DEPTH {
+        return Err(PatchError::BadRequest(
+            "error decoding patch: exceeded max depth".to_owned(),
+        ));
+    }
+    if target.object().is_none() {
+        *target = Node::Object(Vec::new());
+    }
+    let Some(entries) = target.object() else { return Ok(()) };
+    for (key, value) in patch.entries() {
+        let key = key.as_str().unwrap_or_default();
+        match value.kind() {
+            Kind::Null => {
+                remove(entries, &key);
+            }
+            Kind::Object => match entries.iter_mut().find(|(existing, _)| *existing == key) {
+                Some((_, old)) => merge(old, value, depth + 1)?,
+                None => {
+                    // A new object loses its nulls too.
+                    let mut new = Node::Object(Vec::new());
+                    merge(&mut new, value, depth + 1)?;
+                    entries.push((key, new));
+                }
+            },
+            _ => set(entries, Cow::clone(&key), Node::Parsed(value)),
+        }
+    }
+    Ok(())
+}

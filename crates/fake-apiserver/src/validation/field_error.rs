@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::codec::go_quote;
+
 /// The type of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ErrorKind {
@@ -58,6 +60,32 @@ pub(crate) struct FieldError {
     pub(crate) field: String,
     /// The text after the field: `Invalid value: "x": must be …`.
     pub(crate) message: String,
+}
+
+impl FieldError {
+    /// A finding with a text after the words of its kind; `detail` may be empty.
+    pub(crate) fn new(kind: ErrorKind, field: impl Into<String>, detail: &str) -> Self {
+        let message = if detail.is_empty() {
+            kind.text().to_owned()
+        } else {
+            format!("{}: {detail}", kind.text())
+        };
+        Self {
+            kind,
+            field: field.into(),
+            message,
+        }
+    }
+
+    /// `Invalid value: "value": detail`.
+    pub(crate) fn invalid(field: impl Into<String>, value: &str, detail: &str) -> Self {
+        Self::invalid_raw(field, &go_quote(value), detail)
+    }
+
+    /// `Invalid value: value: detail`, for a value that is no string.
+    pub(crate) fn invalid_raw(field: impl Into<String>, value: &str, detail: &str) -> Self {
+        Self::new(ErrorKind::Invalid, field, &format!("{value}: {detail}"))
+    }
 }
 
 impl fmt::Display for FieldError {

@@ -4,24 +4,34 @@
 //! of [`FieldError`]s. Start at [`validate_create`].
 
 mod field_error;
+mod meta;
+mod names;
 
 pub(crate) use field_error::{ErrorKind, FieldError, aggregate};
+pub(crate) use meta::{keep_system_fields, validate_create, validate_update};
+pub(crate) use names::{label_key_errors, label_value_errors};
 
-use crate::{kinds::Resource, object::Meta};
+use crate::kinds::Resource;
 
-/// Checks the metadata of a new object (its name is set by now, generated or not).
-pub(crate) fn validate_create(_resource: &Resource, _meta: &Meta) -> Vec<FieldError> {
-    unimplemented!()
+/// Checks `apiVersion` and `kind` of a custom resource, which its decoder lets through.
+pub(crate) fn validate_type(resource: &Resource, api_version: &str, kind: &str) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if !resource.custom {
+        return errors;
+    }
+    if kind != resource.kind {
+        errors.push(FieldError::invalid("kind", kind, &format!("must be {}", resource.kind)));
+    }
+    let own = resource.api_version();
+    if api_version != own {
+        errors.push(FieldError::invalid(
+            "apiVersion",
+            api_version,
+            &format!("must be {own}"),
+        ));
+    }
+    errors
 }
 
-/// Checks the metadata of an update against the stored object. An absent field that the server keeps for the client
-/// (uid, timestamps of creation and deletion) must have been filled in by the caller, with [`keep_system_fields`].
-pub(crate) fn validate_update(_resource: &Resource, _new: &Meta, _old: &Meta) -> Vec<FieldError> {
-    unimplemented!()
-}
-
-/// What an update silently takes over from the stored object before it is validated: creation time, self link,
-/// deletion time and grace where the client left them out, uid where it is empty.
-pub(crate) fn keep_system_fields(_new: &mut Meta, _old: &Meta) {
-    unimplemented!()
-}
+#[cfg(test)]
+mod tests;

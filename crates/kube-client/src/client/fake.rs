@@ -1,1 +1,116 @@
-//! `Client::fake`: this client over the in-memory API server.
+//! `Client::fake`: this client over the in-memory API server, for tests and examples without a cluster.
+
+use fake_apiserver::{BuildError, Builder, FakeApiServer};
+use serde::Serialize;
+use tokio::runtime::Handle;
+
+use crate::client::{Client, ClientBuilder};
+use crate::error::ClientError;
+
+/// A fake client could not be built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FakeError {
+    /// The in-memory server refuses an object, as a real one would.
+    #[error("the in-memory server does not accept the object")]
+    Object(#[source] BuildError),
+    /// The client itself could not be built.
+    #[error("the client could not be built")]
+    Client(#[source] ClientError),
+}
+
+impl Client {
+    /// A client over an in-memory API server that holds these objects. They need `apiVersion` and `kind`, as all
+    /// Kubernetes types write them; for objects of several types use [`fake_builder`](Self::fake_builder).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use kube_client::{Client, InformerOptions};
+    /// use tokio_util::sync::CancellationToken;
+    ///
+    /// let mut settings = ConfigMap::default();
+    /// settings.metadata.name = Some("settings".into());
+    /// settings.metadata.namespace = Some("default".into());
+    ///
+    /// let client = Client::fake([settings])?;
+    /// let maps = client.informers().typed::<ConfigMap>(InformerOptions::default())?;
+    /// client.run_and_wait(&CancellationToken::new()).await?;
+    /// assert_eq!(maps.len(), 1);
+    /// client.shutdown().await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`FakeError`] for an object that the server refuses, or outside of a tokio runtime.
+    pub fn fake(objects: impl IntoIterator<Item = impl Serialize>) -> Result<Self, FakeError> {
+        let mut builder = Self::fake_builder();
+        for object in objects {
+            builder = builder.object(&object)?;
+        }
+        builder.build()
+    }
+
+    /// Builds a client over an in-memory API server with other than the default choices.
+    pub fn fake_builder() -> FakeClientBuilder {
+        FakeClientBuilder::default()
+    }
+}
+
+/// Builds a [`Client`] over an in-memory API server; made by [`Client::fake_builder`].
+#[derive(Debug, Default)]
+pub struct FakeClientBuilder {
+    server: Option<FakeApiServer>,
+    // Options and objects of a new server.
+    new_server: Builder,
+    client: ClientBuilder,
+}
+
+impl FakeClientBuilder {
+    /// Uses this server, so that the test can look into it, inject faults, or share it among clients. The objects
+    /// given to this builder are added to it.
+    #[must_use]
+    pub fn server(mut self, server: &FakeApiServer) -> Self {
+        self.server = Some(server.clone());
+        self
+    }
+
+    /// Adds an object that exists from the start.
+    ///
+    /// # Errors
+    ///
+    /// [`FakeError::Object`] if it does not become JSON, or the server given refuses it.
+    pub fn object(mut self, object: &impl Serialize) -> Result<Self, FakeError> {
+        match &self.server {
+            Some(server) => server.load(object).map_err(FakeError::Object)?,
+            None => self.new_server = self.new_server.object(object).map_err(FakeError::Object)?,
+        }
+        Ok(self)
+    }
+
+    /// Sets the options of the client itself; its source of configuration is ignored.
+    #[must_use]
+    pub fn client(mut self, client: ClientBuilder) -> Self {
+        self.client = client;
+        self
+    }
+
+    /// Builds the client.
+    ///
+    /// # Errors
+    ///
+    /// [`FakeError`] for an object that the server refuses, or outside of a tokio runtime.
+    pub fn build(self) -> Result<Client, FakeError> {
+        // The connection spawns on the current runtime.
+        Handle::try_current().map_err(|_| FakeError::Client(ClientError::NoRuntime))?;
+        let server = match self.server {
+            Some(server) => server,
+            None => self.new_server.build().map_err(FakeError::Object)?,
+        };
+        let kube = kube::Client::new(server.service(), "default");
+        self.client.build_with(kube).map_err(FakeError::Client)
+    }
+}

@@ -1,0 +1,138 @@
+//! Custom resources: everything is kept, in the canonical form of schemaless values; only `metadata` has a type.
+
+use std::{borrow::Cow, fmt::Write as _};
+
+use bytes::Bytes;
+
+use super::{
+    DecodeError, FieldValidation, meta,
+    typed::{MAX_STRICT_ERRORS, Writer, go_quote},
+};
+use crate::{
+    json::{Entries, Items, Kind, Tape, Value, canonical},
+    kinds::Resource,
+    object::{FieldName, Meta, Object},
+};
+
+/// Decodes a custom resource; returns it with its unknown and duplicate fields: first all duplicates, then the unknown
+/// fields of `metadata`, as the real server finds them.
+pub(super) fn object(
+    resource: &Resource,
+    tape: &Tape<'_>,
+    validation: FieldValidation,
+) -> Result<(Object, Vec<String>), DecodeError> {
+    let root = tape.root();
+    let malformed = |cause: String| DecodeError::malformed(resource, cause);
+    let report = validation != FieldValidation::Ignore;
+    let mut findings = if report { duplicates(root) } else { Vec::new() };
+    let mut out = Vec::with_capacity(root.raw().len());
+    let mut ranges = Vec::with_capacity(4);
+    let mut meta = Meta::default();
+    // The whole body is decoded before the metadata is looked at, so a bad number wins.
+    for (key, value) in canonical::sorted_entries(root) {
+        match key.as_str().unwrap_or_default() {
+            name if matches!(&*name, "apiVersion" | "kind" | "metadata") => {}
+            name => {
+                let start = out.len();
+                canonical::write(&mut out, value).map_err(|range| {
+                    malformed(format!(
+                        "json: cannot unmarshal number {} into Go value of type float64",
+                        range.0
+                    ))
+                })?;
+                ranges.push((field_name(&name), start..out.len()));
+            }
+        }
+    }
+    if let Some(value) = root.get("metadata").filter(|value| !value.is_null()) {
+        let mut writer = Writer::new(report, 0);
+        meta = meta::parse(&mut writer, value, "v1.ObjectMeta");
+        let (result, unknown, _) = writer.finish();
+        result.map_err(malformed)?;
+        for text in unknown {
+            // The writer knows paths inside the metadata; its duplicates are already among the others.
+            if let Some(path) = text.strip_prefix("unknown field \"")
+                && findings.len() < MAX_STRICT_ERRORS
+            {
+                findings.push(format!("unknown field \"metadata.{path}"));
+            }
+        }
+    }
+    let out = Bytes::from(out);
+    let fields = ranges
+        .into_iter()
+        .map(|(name, range)| (name, out.slice(range)))
+        .collect();
+    Ok((Object { meta, fields }, findings))
+}
+
+/// The common names need no memory of their own.
+fn field_name(name: &str) -> FieldName {
+    match name {
+        "spec" => Cow::Borrowed("spec"),
+        "status" => Cow::Borrowed("status"),
+        _ => Cow::Owned(name.to_owned()),
+    }
+}
+
+/// An open container of the walk of [`duplicates`].
+struct Frame<'t> {
+    /// The length of the path to this container.
+    path: usize,
+    members: Members<'t>,
+}
+
+enum Members<'t> {
+    Array(std::iter::Enumerate<Items<'t>>),
+    Object(Entries<'t>, std::collections::HashSet<Cow<'t, str>>),
+}
+
+fn frame(value: Value<'_>, path: usize) -> Option<Frame<'_>> {
+    let members = match value.kind() {
+        Kind::Array => Members::Array(value.items().enumerate()),
+        Kind::Object => Members::Object(value.entries(), std::collections::HashSet::new()),
+        _ => return None,
+    };
+    Some(Frame { path, members })
+}
+
+/// The duplicate fields of a whole value in document order, each path once.
+pub(crate) fn duplicates(root: Value<'_>) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let mut path = String::new();
+    let mut stack: Vec<Frame<'_>> = frame(root, 0).into_iter().collect();
+    while let Some(top) = stack.last_mut() {
+        path.truncate(top.path);
+        let value = match &mut top.members {
+            Members::Array(items) => items.next().map(|(index, value)| {
+                // Writing to a string cannot fail.
+                let _ = write!(path, "[{index}]");
+                value
+            }),
+            Members::Object(entries, seen) => entries.next().map(|(key, value)| {
+                let key = key.as_str().unwrap_or_default();
+                if !path.is_empty() {
+                    path.push('.');
+                }
+                path.push_str(&key);
+                if !seen.insert(key) && found.len() < MAX_STRICT_ERRORS {
+                    let text = format!("duplicate field {}", go_quote(&path));
+                    if !found.contains(&text) {
+                        found.push(text);
+                    }
+                }
+                value
+            }),
+        };
+        match value {
+            None => {
+                stack.pop();
+            }
+            Some(value) => {
+                let depth = path.len();
+                stack.extend(frame(value, depth));
+            }
+        }
+    }
+    found
+}

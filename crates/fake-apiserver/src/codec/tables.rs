@@ -1,0 +1,95 @@
+//! The packed type tables: every struct type of the served kinds, as Go sees it.
+
+/// A type of the packed tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct TypeId(pub(crate) u16);
+
+impl TypeId {
+    pub(super) fn get(self) -> &'static Type {
+        &TYPES[usize::from(self.0)]
+    }
+}
+
+/// A struct type.
+#[derive(Debug)]
+pub(super) struct Type {
+    /// The name in `OpenAPI` documents.
+    pub(super) name: &'static str,
+    /// The name in Go, `v1.Pod`.
+    pub(super) go: &'static str,
+    /// In struct order, which is the output order.
+    pub(super) fields: &'static [Field],
+    /// Positions in `fields`, sorted by name.
+    pub(super) sorted: &'static [u16],
+}
+
+impl Type {
+    /// The position of a field. `guess` is tried first: clients mostly send fields in a regular order.
+    pub(super) fn position(&self, name: &[u8], guess: usize) -> Option<usize> {
+        if self
+            .fields
+            .get(guess)
+            .is_some_and(|field| field.name.as_bytes() == name)
+        {
+            return Some(guess);
+        }
+        self.sorted
+            .binary_search_by(|&at| self.fields[usize::from(at)].name.as_bytes().cmp(name))
+            .ok()
+            .map(|at| usize::from(self.sorted[at]))
+    }
+}
+
+/// When Go leaves a field out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Omit {
+    Never,
+    /// `omitempty`: false, 0, an empty string, list or map, or a nil pointer; never a struct.
+    Empty,
+    /// `omitzero`: also the zero struct.
+    Zero,
+}
+
+/// A field of a struct type.
+#[derive(Debug)]
+pub(super) struct Field {
+    pub(super) name: &'static str,
+    /// The Go type, for error texts.
+    pub(super) go: &'static str,
+    pub(super) shape: Shape,
+    /// Protobuf field numbers from the outside in: two for a field of an embedded message, none if not in protobuf.
+    pub(super) proto: &'static [u16],
+    /// A pointer: zero differs from absent.
+    pub(super) pointer: bool,
+    pub(super) omit: Omit,
+}
+
+/// The shape of a value.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Shape {
+    Str,
+    Bool,
+    Int32,
+    Int64,
+    Float64,
+    /// Base64 in JSON.
+    Bytes,
+    Time,
+    MicroTime,
+    Quantity,
+    IntOrString,
+    /// Any JSON, kept as it is (`RawExtension`).
+    Raw,
+    /// Any JSON, kept as it is.
+    FieldsV1,
+    /// Any JSON, normalised.
+    Json,
+    SchemaOrBool,
+    SchemaOrArray,
+    SchemaOrStrings,
+    List(&'static Shape),
+    Map(&'static Shape),
+    Struct(TypeId),
+}
+
+include!(concat!(env!("OUT_DIR"), "/types.rs"));

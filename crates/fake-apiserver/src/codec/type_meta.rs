@@ -1,0 +1,102 @@
+//! `apiVersion` and `kind` of a body: finding them, and whether they are those of the resource.
+
+use super::DecodeError;
+use crate::{
+    json::{Kind, Value},
+    kinds::{Resource, is_built_in_kind},
+};
+
+/// Where the real server's scheme of built-in types says it was made.
+const SCHEME: &str = "pkg/runtime/scheme.go:111";
+
+/// Finds `apiVersion` and `kind`; absent ones are empty. Unlike all other names, these two match in any case.
+///
+/// # Errors
+///
+/// The text of the real server's first look at a body.
+pub(super) fn interpret(root: Value<'_>) -> Result<(String, String), String> {
+    let fail = |what: String| format!("couldn't get version/kind; json parse error: json: cannot unmarshal {what}");
+    if !matches!(root.kind(), Kind::Object | Kind::Null) {
+        let ty =
+            r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
+        return Err(fail(format!("{} into Go value of type {ty}", root.kind().go_name())));
+    }
+    let (mut api_version, mut kind) = (String::new(), String::new());
+    for (key, value) in root.entries() {
+        let (name, target) = match key.as_str() {
+            Some(key) if key.eq_ignore_ascii_case("apiVersion") => ("apiVersion", &mut api_version),
+            Some(key) if key.eq_ignore_ascii_case("kind") => ("kind", &mut kind),
+            _ => continue,
+        };
+        match value.as_str() {
+            Some(text) => *target = text.into_owned(),
+            None if value.is_null() => {}
+            None => {
+                return Err(fail(format!(
+                    "{} into Go struct field .{name} of type string",
+                    value.kind().go_name()
+                )));
+            }
+        }
+    }
+    if api_version.matches('/').count() > 1 {
+        return Err(format!("unexpected GroupVersion string: {api_version}"));
+    }
+    Ok((api_version, kind))
+}
+
+/// Group and version of an `apiVersion`.
+pub(super) fn split(api_version: &str) -> (&str, &str) {
+    api_version.split_once('/').unwrap_or(("", api_version))
+}
+
+/// Checks that a body is of the resource's kind; returns `apiVersion` and `kind` with the defaults filled in.
+pub(super) fn check_typed(resource: &Resource, api_version: &str, kind: &str) -> Result<(String, String), DecodeError> {
+    let (mut group, mut version) = split(api_version);
+    if version.is_empty() {
+        (group, version) = (&resource.group, &resource.version);
+    }
+    let kind = if kind.is_empty() { &*resource.kind } else { kind };
+    let own_group = group == resource.group;
+    if kind == resource.kind && own_group && version == resource.version {
+        return Ok((resource.api_version(), kind.to_owned()));
+    }
+    let full = crate::kinds::api_version(group, version);
+    // Options and lists are registered in every group.
+    let known = is_built_in_kind(group, version, kind)
+        || kind
+            .strip_suffix("List")
+            .is_some_and(|kind| is_built_in_kind(group, version, kind))
+        || kind == "DeleteOptions";
+    if !known {
+        let cause = format!("no kind {kind:?} is registered for version {full:?} in scheme {SCHEME:?}");
+        return Err(DecodeError::wrong_kind(resource, kind, version, cause));
+    }
+    if kind == resource.kind && own_group {
+        return Err(DecodeError::wrong_version(format!(
+            "the API version in the data ({full}) does not match the expected API version ({})",
+            resource.api_version()
+        )));
+    }
+    let package = if resource.group.is_empty() {
+        "core"
+    } else {
+        resource.group.split('.').next().unwrap_or_default()
+    };
+    let cause = format!(
+        "converting ({version}.{kind}) to ({package}.{}): unknown conversion",
+        resource.kind
+    );
+    Err(DecodeError::wrong_kind(resource, kind, version, cause))
+}
+
+/// Checks that a custom resource is of the version of the request.
+pub(super) fn check_custom(resource: &Resource, api_version: &str) -> Result<(), DecodeError> {
+    if split(api_version) == (&*resource.group, &*resource.version) {
+        return Ok(());
+    }
+    Err(DecodeError::wrong_version(format!(
+        "the API version in the data ({api_version}) does not match the expected API version ({})",
+        resource.api_version()
+    )))
+}

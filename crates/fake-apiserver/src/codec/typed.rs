@@ -1,0 +1,642 @@
+//! The table-driven writer: a parsed value of a known type in, Go's canonical form out.
+//!
+//! # Design
+//!
+//! One walk does what the real server does in four steps (decode into a Go struct, convert, store as protobuf, encode):
+//! fields come out in struct order; unknown ones and nulls are dropped; what Go leaves out when it is empty is left
+//! out; empty lists and maps equal absent ones, because protobuf cannot tell them apart. Findings are put into document order
+//! at the end, as the real decoder reports them while it reads.
+//!
+//! The walk recurses over types, not over input: only `JSONSchemaProps` nests without end, so the depth is limited
+//! far below the parser's limit.
+
+use std::{borrow::Cow, fmt::Write as _, ops::Range};
+
+use base64::{
+    Engine as _, alphabet,
+    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
+};
+
+use super::{
+    quantity, special,
+    tables::{Field, JSON_SCHEMA_PROPS, Omit, Shape, Type, TypeId},
+    time,
+};
+use crate::json::{Kind, Value, canonical, write};
+
+/// Typed nesting deeper than this is refused: schemas of schemas.
+const MAX_TYPED_DEPTH: usize = 256;
+
+/// The real server reports at most so many unknown and duplicate fields.
+pub(super) const MAX_STRICT_ERRORS: usize = 100;
+
+/// Standard base64, as lenient about trailing bits as Go.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_allow_trailing_bits(true)
+        .with_decode_padding_mode(DecodePaddingMode::RequireCanonical),
+);
+
+/// One step of the path to the current value.
+#[derive(Debug, Clone, Copy)]
+enum Step<'t> {
+    Field(&'static Type, &'static str),
+    Key(Value<'t>),
+    Index(usize),
+}
+
+/// A value that is not of the field's type.
+#[derive(Debug)]
+struct Mismatch {
+    offset: u32,
+    text: String,
+}
+
+/// See the module.
+pub(super) struct Writer<'t> {
+    pub(super) out: Vec<u8>,
+    path: Vec<Step<'t>>,
+    /// Unknown and duplicate fields with their place; `None` when nobody asks.
+    strict: Option<Vec<(u32, String)>>,
+    /// The first value of a wrong JSON type: the real decoder reads on.
+    mismatch: Option<Mismatch>,
+    /// The first value that its own parser refuses: the real decoder stops there.
+    fatal: Option<Mismatch>,
+}
+
+impl<'t> Writer<'t> {
+    pub(super) fn new(strict: bool, capacity: usize) -> Self {
+        Self {
+            out: Vec::with_capacity(capacity),
+            path: Vec::with_capacity(8),
+            strict: strict.then(Vec::new),
+            mismatch: None,
+            fatal: None,
+        }
+    }
+
+    /// The findings: the error that makes the body invalid, and the unknown and duplicate fields in document order.
+    pub(super) fn finish(self) -> (Result<(), String>, Vec<String>, Vec<u8>) {
+        let result = self.fatal.or(self.mismatch).map_or(Ok(()), |found| Err(found.text));
+        let mut strict = self.strict.unwrap_or_default();
+        strict.sort_by_key(|(offset, _)| *offset);
+        let mut texts: Vec<String> = Vec::with_capacity(strict.len());
+        for (_, text) in strict {
+            if texts.len() < MAX_STRICT_ERRORS && !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
+        (result, texts, self.out)
+    }
+
+    pub(super) fn enter(&mut self, ty: &'static Type, field: &'static str) {
+        self.path.push(Step::Field(ty, field));
+    }
+
+    pub(super) fn enter_index(&mut self, index: usize) {
+        self.path.push(Step::Index(index));
+    }
+
+    pub(super) fn leave(&mut self) {
+        self.path.pop();
+    }
+
+    /// Records an unknown or duplicate field under the current path.
+    pub(super) fn strict_error(&mut self, what: &str, key: Value<'t>) {
+        let Some(found) = &mut self.strict else { return };
+        if found.len() >= MAX_STRICT_ERRORS * 16 {
+            return; // more than enough to pick the first hundred distinct ones in document order
+        }
+        let mut path = String::new();
+        for step in &self.path {
+            let name = match step {
+                Step::Field(_, name) => Cow::Borrowed(*name),
+                Step::Key(key) => key.as_str().unwrap_or_default(),
+                Step::Index(index) => {
+                    // Writing to a string cannot fail.
+                    let _ = write!(path, "[{index}]");
+                    continue;
+                }
+            };
+            if !path.is_empty() {
+                path.push('.');
+            }
+            path.push_str(&name);
+        }
+        if !path.is_empty() {
+            path.push('.');
+        }
+        path.push_str(&key.as_str().unwrap_or_default());
+        found.push((key.offset(), format!("{what} field {}", go_quote(&path))));
+    }
+
+    /// Records a value of a wrong JSON type.
+    pub(super) fn mismatch(&mut self, value: Value<'t>, go: &str) {
+        let digits = value
+            .as_number()
+            .filter(|_| matches!(go, "int32" | "int64" | "float64"));
+        let kind = value.kind().go_name();
+        let what = digits.map_or_else(|| kind.to_owned(), |digits| format!("{kind} {digits}"));
+        self.mismatch_text(value, &what, go);
+    }
+
+    fn mismatch_text(&mut self, value: Value<'t>, what: &str, go: &str) {
+        if self
+            .mismatch
+            .as_ref()
+            .is_some_and(|found| found.offset <= value.offset())
+        {
+            return;
+        }
+        let names: Vec<&str> = self
+            .path
+            .iter()
+            .filter_map(|step| {
+                if let Step::Field(_, name) = step {
+                    Some(*name)
+                } else {
+                    None
+                }
+            })
+            .collect();
+        let innermost = self
+            .path
+            .iter()
+            .rev()
+            .find_map(|step| if let Step::Field(ty, _) = step { Some(*ty) } else { None });
+        let text = match innermost {
+            Some(ty) => {
+                let name = ty.go.rsplit('.').next().unwrap_or(ty.go);
+                format!(
+                    "json: cannot unmarshal {what} into Go struct field {name}.{} of type {go}",
+                    names.join(".")
+                )
+            }
+            None => format!("json: cannot unmarshal {what} into Go value of type {go}"),
+        };
+        self.mismatch = Some(Mismatch {
+            offset: value.offset(),
+            text,
+        });
+    }
+
+    /// Records a value that its parser refuses.
+    pub(super) fn fatal(&mut self, value: Value<'t>, text: impl Into<String>) {
+        if self.fatal.as_ref().is_none_or(|found| found.offset > value.offset()) {
+            self.fatal = Some(Mismatch {
+                offset: value.offset(),
+                text: text.into(),
+            });
+        }
+    }
+
+    /// Sorts the entries of an object to the fields of a type; the last of duplicates counts.
+    pub(super) fn collect(&mut self, ty: &'static Type, value: Value<'t>) -> Slots<'t> {
+        let mut slots = Slots::new(ty.fields.len());
+        let mut guess = 0;
+        for (key, value) in value.entries() {
+            let name = if key.is_plain() {
+                Cow::Borrowed(key.raw())
+            } else {
+                key.as_str().map_or_else(Cow::default, cow_bytes)
+            };
+            let Some(at) = ty.position(&name, guess) else {
+                self.strict_error("unknown", key);
+                continue;
+            };
+            guess = at + 1;
+            if slots.set(at, value) {
+                self.strict_error("duplicate", key);
+            }
+        }
+        slots
+    }
+
+    /// Writes a struct, the zero one for `None`.
+    pub(super) fn structure(&mut self, id: TypeId, value: Option<Value<'t>>) {
+        let ty = id.get();
+        if self.path.len() > MAX_TYPED_DEPTH {
+            if let Some(value) = value {
+                self.fatal(value, "exceeded max depth");
+            }
+            self.out.extend_from_slice(b"{}");
+            return;
+        }
+        self.out.push(b'{');
+        match value {
+            Some(value) => {
+                let slots = self.collect(ty, value);
+                for (at, field) in ty.fields.iter().enumerate() {
+                    self.field(ty, field, slots.get(at));
+                }
+            }
+            None => {
+                for field in ty.fields.iter().filter(|field| field.omit != Omit::Zero) {
+                    self.field(ty, field, None);
+                }
+            }
+        }
+        self.out.push(b'}');
+    }
+
+    /// Writes a field with its name, unless Go leaves it out.
+    fn field(&mut self, ty: &'static Type, field: &'static Field, value: Option<Value<'t>>) {
+        let value = value.filter(|value| !value.is_null());
+        let struct_like = matches!(
+            field.shape,
+            Shape::Struct(_)
+                | Shape::Time
+                | Shape::MicroTime
+                | Shape::Quantity
+                | Shape::IntOrString
+                | Shape::Raw
+                | Shape::Json
+                | Shape::FieldsV1
+                | Shape::SchemaOrArray
+                | Shape::SchemaOrBool
+                | Shape::SchemaOrStrings
+        );
+        if value.is_none() && (field.omit == Omit::Zero || field.omit == Omit::Empty && (field.pointer || !struct_like))
+        {
+            return;
+        }
+        let start = self.out.len();
+        write::name(&mut self.out, field.name);
+        let Some(value) = value else {
+            if field.pointer {
+                self.out.extend_from_slice(b"null");
+            } else {
+                self.zero(field.shape);
+            }
+            return;
+        };
+        self.enter(ty, field.name);
+        let something = self.value(field.shape, field.go.trim_start_matches('*'), value);
+        self.leave();
+        let keep = something || field.pointer || field.omit == Omit::Never || struct_like && field.omit == Omit::Empty;
+        if !keep {
+            self.out.truncate(start);
+        }
+    }
+
+    /// Writes a field without its name and returns where, or `None` if Go leaves it out.
+    pub(super) fn top_field(
+        &mut self,
+        ty: &'static Type,
+        field: &'static Field,
+        value: Option<Value<'t>>,
+    ) -> Option<Range<usize>> {
+        self.out.push(b'{'); // so that the name gets no comma
+        let before = self.out.len();
+        self.field(ty, field, value);
+        let start = before + field.name.len() + 3;
+        (self.out.len() > before).then(|| start..self.out.len())
+    }
+
+    /// Writes the zero value of a shape.
+    fn zero(&mut self, shape: Shape) {
+        let zero: &[u8] = match shape {
+            Shape::Str => b"\"\"",
+            Shape::Bool => b"false",
+            Shape::Int32 | Shape::Int64 | Shape::Float64 | Shape::IntOrString => b"0",
+            Shape::Quantity => b"\"0\"",
+            Shape::SchemaOrBool => b"false",
+            Shape::Struct(id) => return self.structure(id, None),
+            Shape::Bytes
+            | Shape::Time
+            | Shape::MicroTime
+            | Shape::Raw
+            | Shape::FieldsV1
+            | Shape::Json
+            | Shape::SchemaOrArray
+            | Shape::SchemaOrStrings
+            | Shape::List(_)
+            | Shape::Map(_) => b"null",
+        };
+        self.out.extend_from_slice(zero);
+    }
+
+    /// Writes a value; returns whether it is anything but what `omitempty` leaves out.
+    pub(super) fn value(&mut self, shape: Shape, go: &'static str, value: Value<'t>) -> bool {
+        if value.is_null() {
+            self.zero(shape);
+            return false;
+        }
+        match shape {
+            Shape::Str => {
+                if value.kind() == Kind::String {
+                    write::parsed_string(&mut self.out, value);
+                    return !value.raw().is_empty();
+                }
+                self.mismatch(value, go);
+                self.zero(shape);
+                false
+            }
+            Shape::Bool => {
+                if let Some(set) = value.as_bool() {
+                    self.out.extend_from_slice(if set { b"true" } else { b"false" });
+                    return set;
+                }
+                self.mismatch(value, go);
+                self.zero(shape);
+                false
+            }
+            Shape::Int32 | Shape::Int64 => self.int(shape, go, value),
+            Shape::Float64 => match value.as_number().map(str::parse::<f64>) {
+                Some(Ok(number)) if number.is_finite() => {
+                    write::float(&mut self.out, number);
+                    number != 0.0
+                }
+                _ => {
+                    self.mismatch(value, go);
+                    self.zero(shape);
+                    false
+                }
+            },
+            Shape::Bytes => self.bytes(value, go),
+            Shape::Time | Shape::MicroTime => self.time(shape, value),
+            Shape::Quantity => {
+                self.quantity(value);
+                true
+            }
+            Shape::IntOrString => {
+                if value.kind() == Kind::String {
+                    write::parsed_string(&mut self.out, value);
+                } else {
+                    self.int(Shape::Int32, "int32", value);
+                }
+                true
+            }
+            Shape::Raw | Shape::FieldsV1 => {
+                special::compact(&mut self.out, value);
+                true
+            }
+            Shape::Json => {
+                if let Err(range) = canonical::write(&mut self.out, value) {
+                    self.fatal(
+                        value,
+                        format!(
+                            "json: cannot unmarshal number {} into Go value of type float64",
+                            range.0
+                        ),
+                    );
+                }
+                true
+            }
+            Shape::SchemaOrBool | Shape::SchemaOrArray | Shape::SchemaOrStrings => {
+                self.schema_or(shape, value);
+                true
+            }
+            Shape::List(element) => self.list(*element, go, value),
+            Shape::Map(element) => self.map(*element, go, value),
+            Shape::Struct(id) => {
+                if value.kind() == Kind::Object {
+                    self.structure(id, Some(value));
+                } else {
+                    self.mismatch(value, go);
+                    self.structure(id, None);
+                }
+                true
+            }
+        }
+    }
+
+    fn int(&mut self, shape: Shape, go: &str, value: Value<'t>) -> bool {
+        let parsed = value.as_number().and_then(|digits| match shape {
+            Shape::Int32 => digits.parse::<i32>().ok().map(i64::from),
+            _ => digits.parse::<i64>().ok(),
+        });
+        if let Some(number) = parsed {
+            write::int(&mut self.out, number);
+            return number != 0;
+        }
+        // The number is part of the text only if it is one.
+        let what = value.as_number().map_or_else(
+            || value.kind().go_name().to_owned(),
+            |digits| format!("number {digits}"),
+        );
+        self.mismatch_text(value, &what, go);
+        self.out.push(b'0');
+        false
+    }
+
+    fn bytes(&mut self, value: Value<'t>, go: &str) -> bool {
+        let Some(text) = value.as_str() else {
+            self.mismatch(value, go);
+            self.out.extend_from_slice(b"null");
+            return false;
+        };
+        let clean: Cow<'_, str> = if text.contains(['\r', '\n']) {
+            Cow::Owned(text.replace(['\r', '\n'], ""))
+        } else {
+            text.clone()
+        };
+        match BASE64.decode(clean.as_bytes()) {
+            Ok(bytes) => {
+                self.out.push(b'"');
+                self.out.extend_from_slice(BASE64.encode(&bytes).as_bytes());
+                self.out.push(b'"');
+                !bytes.is_empty()
+            }
+            Err(error) => {
+                let text = format!(
+                    "illegal base64 data at input byte {}",
+                    special::base64_error_at(&clean, &error)
+                );
+                if self.mismatch.as_ref().is_none_or(|found| found.offset > value.offset()) {
+                    self.mismatch = Some(Mismatch {
+                        offset: value.offset(),
+                        text,
+                    });
+                }
+                self.out.extend_from_slice(b"null");
+                false
+            }
+        }
+    }
+
+    fn time(&mut self, shape: Shape, value: Value<'t>) -> bool {
+        let Some(text) = value.as_str() else {
+            self.mismatch(value, "string");
+            self.out.extend_from_slice(b"null");
+            return false;
+        };
+        match time::parse(&text) {
+            Ok(parsed) => {
+                if matches!(shape, Shape::MicroTime) {
+                    time::write_micro(&mut self.out, parsed);
+                } else {
+                    time::write(&mut self.out, parsed);
+                }
+                !time::is_zero(parsed)
+            }
+            Err(error) => {
+                self.fatal(value, error);
+                self.out.extend_from_slice(b"null");
+                false
+            }
+        }
+    }
+
+    fn quantity(&mut self, value: Value<'t>) {
+        // The real parser takes the raw text between the quotes, or any other value as it is.
+        let raw = String::from_utf8_lossy(value.raw());
+        match quantity::canonical(raw.trim()) {
+            Ok(text) => write::string(&mut self.out, &text),
+            Err(error) => {
+                self.fatal(value, error);
+                self.out.extend_from_slice(b"\"0\"");
+            }
+        }
+    }
+
+    fn schema_or(&mut self, shape: Shape, value: Value<'t>) {
+        match (shape, value.kind()) {
+            (_, Kind::Object) => self.structure(JSON_SCHEMA_PROPS, Some(value)),
+            (Shape::SchemaOrBool, Kind::True) => self.out.extend_from_slice(b"true"),
+            (Shape::SchemaOrBool, Kind::False) => self.out.extend_from_slice(b"false"),
+            (Shape::SchemaOrBool, _) => {
+                self.fatal(value, "boolean or JSON schema expected");
+                self.out.extend_from_slice(b"false");
+            }
+            (Shape::SchemaOrArray, Kind::Array) => {
+                self.list(Shape::Struct(JSON_SCHEMA_PROPS), "[]v1.JSONSchemaProps", value);
+            }
+            (_, Kind::Array) => {
+                self.list(Shape::Str, "[]string", value);
+            }
+            _ => self.out.extend_from_slice(b"null"),
+        }
+    }
+
+    fn list(&mut self, element: Shape, go: &'static str, value: Value<'t>) -> bool {
+        if value.kind() != Kind::Array {
+            self.mismatch(value, go);
+            self.out.extend_from_slice(b"null");
+            return false;
+        }
+        let mut items = value.items().enumerate().peekable();
+        if items.peek().is_none() {
+            self.out.extend_from_slice(b"null");
+            return false;
+        }
+        let go = go.strip_prefix("[]").unwrap_or("string");
+        self.out.push(b'[');
+        for (index, item) in items {
+            write::comma(&mut self.out);
+            self.enter_index(index);
+            self.value(element, go, item);
+            self.leave();
+        }
+        self.out.push(b']');
+        true
+    }
+
+    fn map(&mut self, element: Shape, go: &'static str, value: Value<'t>) -> bool {
+        if value.kind() != Kind::Object {
+            self.mismatch(value, go);
+            self.out.extend_from_slice(b"null");
+            return false;
+        }
+        let entries = canonical::sorted_entries(value);
+        if entries.is_empty() {
+            self.out.extend_from_slice(b"null");
+            return false;
+        }
+        if self.strict.is_some() && value.entries().count() != entries.len() {
+            self.duplicate_keys(value);
+        }
+        let go = go.split_once(']').map_or("string", |(_, element)| element);
+        self.out.push(b'{');
+        for (key, value) in entries {
+            write::comma(&mut self.out);
+            write::parsed_string(&mut self.out, key);
+            self.out.push(b':');
+            self.path.push(Step::Key(key));
+            // A null entry is the empty value, and an empty byte string stays one.
+            if matches!(element, Shape::Bytes) && (value.is_null() || value.raw().is_empty()) {
+                self.out.extend_from_slice(b"\"\"");
+            } else {
+                self.value(element, go, value);
+            }
+            self.leave();
+        }
+        self.out.push(b'}');
+        true
+    }
+
+    /// Reports every key of an object that an earlier one equals.
+    pub(super) fn duplicate_keys(&mut self, object: Value<'t>) {
+        let mut seen = std::collections::HashSet::new();
+        for (key, _) in object.entries() {
+            if !seen.insert(key.as_str()) {
+                self.strict_error("duplicate", key);
+            }
+        }
+    }
+}
+
+fn cow_bytes(text: Cow<'_, str>) -> Cow<'_, [u8]> {
+    match text {
+        Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+        Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+    }
+}
+
+/// A string in Go's quotes. Field names are all that comes here; control characters are escaped as Go does.
+pub(crate) fn go_quote(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{7}' => out.push_str("\\a"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{b}' => out.push_str("\\v"),
+            '\u{c}' => out.push_str("\\f"),
+            c if u32::from(c) < 0x80 && c.is_control() => {
+                let _ = write!(out, "\\x{:02x}", u32::from(c));
+            }
+            c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{a0}' | '\u{feff}' | '\u{ad}') => {
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// The values of a struct's fields, by position.
+pub(super) struct Slots<'t> {
+    inline: [Option<Value<'t>>; 16],
+    more: Vec<Option<Value<'t>>>,
+}
+
+impl<'t> Slots<'t> {
+    fn new(len: usize) -> Self {
+        Self {
+            inline: [None; 16],
+            more: vec![None; len.saturating_sub(16)],
+        }
+    }
+
+    /// Sets a value; returns whether there was one.
+    fn set(&mut self, at: usize, value: Value<'t>) -> bool {
+        let slot = if at < 16 {
+            &mut self.inline[at]
+        } else {
+            &mut self.more[at - 16]
+        };
+        slot.replace(value).is_some()
+    }
+
+    pub(super) fn get(&self, at: usize) -> Option<Value<'t>> {
+        if at < 16 { self.inline[at] } else { self.more[at - 16] }
+    }
+}

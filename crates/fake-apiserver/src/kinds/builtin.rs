@@ -1,0 +1,220 @@
+//! The built-in kinds, from the generated table of discovery and behaviour facts.
+
+use std::sync::Arc;
+
+use super::{
+    DeleteReturns, FieldSelectors, GenerationMode, Group, GroupVersion, Name, NameValidation, Policy, Propagation,
+    Resource, Schema, Scope, SelectableField, StatusPolicy, StorageId, Subresource, TableColumn, Verbs,
+};
+use crate::codec::TypeId;
+
+/// One row of the generated table.
+struct BuiltIn {
+    group: &'static str,
+    version: &'static str,
+    plural: &'static str,
+    singular: &'static str,
+    kind: &'static str,
+    namespaced: bool,
+    verbs: &'static [&'static str],
+    short_names: &'static [&'static str],
+    categories: &'static [&'static str],
+    type_id: TypeId,
+    /// Name, kind, group, version, verbs.
+    subresources: &'static [(
+        &'static str,
+        &'static str,
+        &'static str,
+        &'static str,
+        &'static [&'static str],
+    )],
+    /// Absent for resources that store nothing (reviews, bindings).
+    facts: Option<Facts>,
+}
+
+/// The behaviour facts of a row, in the words of the facts file.
+#[expect(clippy::struct_excessive_bools, reason = "a row of the facts file")]
+struct Facts {
+    generation: &'static str,
+    unconditional_update: bool,
+    put_creates: bool,
+    status_subresource: bool,
+    status_kept: bool,
+    status_labels: bool,
+    status_annotations: bool,
+    status_finalizers: bool,
+    graceful: bool,
+    delete_returns: &'static str,
+    propagation: &'static str,
+    name_validation: &'static str,
+    field_selectors: &'static [&'static str],
+    field_selector_error: &'static str,
+    /// Name, type, format, priority.
+    columns: &'static [(&'static str, &'static str, &'static str, i32)],
+    finalizers: &'static [&'static str],
+    etcd_prefix: &'static str,
+}
+
+include!(concat!(env!("OUT_DIR"), "/resources.rs"));
+
+const DEFAULT_SELECTOR_ERROR: &str = r#""X" is not a known field selector: only "metadata.name", "metadata.namespace""#;
+
+/// All built-in groups, in discovery order.
+pub(super) fn groups() -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::with_capacity(24);
+    for row in BUILT_INS {
+        if groups.last().is_none_or(|group| group.name != row.group) {
+            groups.push(Group {
+                name: row.group.into(),
+                versions: Vec::with_capacity(2),
+            });
+        }
+        let Some(group) = groups.last_mut() else { continue };
+        if group
+            .versions
+            .last()
+            .is_none_or(|version| version.version != row.version)
+        {
+            group.versions.push(GroupVersion {
+                version: row.version.into(),
+                resources: Vec::new(),
+            });
+        }
+        if let Some(version) = group.versions.last_mut() {
+            version.resources.push(Arc::new(resource(row)));
+        }
+    }
+    groups
+}
+
+/// Whether there is a built-in resource of this kind.
+pub(crate) fn is_built_in_kind(group: &str, version: &str, kind: &str) -> bool {
+    BUILT_INS
+        .iter()
+        .any(|row| row.kind == kind && row.group == group && row.version == version)
+}
+
+fn names(names: &[&'static str]) -> Vec<Name> {
+    names.iter().map(|name| Name::Borrowed(name)).collect()
+}
+
+fn resource(row: &BuiltIn) -> Resource {
+    let storage = row.facts.as_ref().map_or_else(
+        || Name::Owned(format!("/registry/{}/{}", row.group, row.plural)),
+        |facts| Name::Borrowed(facts.etcd_prefix),
+    );
+    Resource {
+        group: row.group.into(),
+        version: row.version.into(),
+        plural: row.plural.into(),
+        singular: row.singular.into(),
+        kind: row.kind.into(),
+        list_kind: Name::Owned(format!("{}List", row.kind)),
+        scope: if row.namespaced {
+            Scope::Namespaced
+        } else {
+            Scope::Cluster
+        },
+        verbs: Verbs::from_names(row.verbs.iter().copied()),
+        short_names: names(row.short_names),
+        categories: names(row.categories),
+        subresources: row
+            .subresources
+            .iter()
+            .map(|&(name, kind, group, version, verbs)| Subresource {
+                name: name.into(),
+                kind: kind.into(),
+                group: group.into(),
+                version: version.into(),
+                verbs: Verbs::from_names(verbs.iter().copied()),
+            })
+            .collect(),
+        storage: StorageId(storage),
+        policy: row.facts.as_ref().map_or_else(stateless_policy, policy),
+        schema: Schema::Typed(row.type_id),
+        custom: false,
+    }
+}
+
+/// The policy of a resource that stores nothing.
+fn stateless_policy() -> Policy {
+    Policy {
+        generation: GenerationMode::Client,
+        unconditional_update: false,
+        put_creates: false,
+        status: StatusPolicy {
+            kept_on_create: true,
+            ..StatusPolicy::default()
+        },
+        graceful_deletion: false,
+        delete_returns: DeleteReturns::Status,
+        default_propagation: Propagation::Unsupported,
+        name_validation: NameValidation::PathSegment,
+        field_selectors: FieldSelectors {
+            fields: Vec::new(),
+            error: DEFAULT_SELECTOR_ERROR.into(),
+        },
+        table: Vec::new(),
+        finalizers_on_create: Vec::new(),
+    }
+}
+
+fn policy(facts: &Facts) -> Policy {
+    Policy {
+        generation: match facts.generation {
+            "managed" => GenerationMode::Managed,
+            "managed+annotations" => GenerationMode::ManagedWithAnnotations,
+            "fixed1" => GenerationMode::Fixed,
+            "clientThenIncrement" => GenerationMode::ClientThenIncrement,
+            _ => GenerationMode::Client,
+        },
+        unconditional_update: facts.unconditional_update,
+        put_creates: facts.put_creates,
+        status: StatusPolicy {
+            subresource: facts.status_subresource,
+            kept_on_create: facts.status_kept,
+            writes_labels: facts.status_labels,
+            writes_annotations: facts.status_annotations,
+            writes_finalizers: facts.status_finalizers,
+        },
+        graceful_deletion: facts.graceful,
+        delete_returns: if facts.delete_returns == "Status" {
+            DeleteReturns::Status
+        } else {
+            DeleteReturns::Object
+        },
+        default_propagation: match facts.propagation {
+            "orphan" => Propagation::Orphan,
+            "unsupported" => Propagation::Unsupported,
+            _ => Propagation::Background,
+        },
+        name_validation: match facts.name_validation {
+            "label1123" => NameValidation::Label,
+            "pathSegment" => NameValidation::PathSegment,
+            "subdomain" => NameValidation::Subdomain { max: 253 },
+            "subdomain, max 52" => NameValidation::Subdomain { max: 52 },
+            "subdomain, max 63" => NameValidation::Subdomain { max: 63 },
+            _ => NameValidation::Special,
+        },
+        field_selectors: FieldSelectors {
+            fields: facts
+                .field_selectors
+                .iter()
+                .map(|label| SelectableField { label: (*label).into() })
+                .collect(),
+            error: facts.field_selector_error.into(),
+        },
+        table: facts
+            .columns
+            .iter()
+            .map(|&(name, kind, format, priority)| TableColumn {
+                name: name.into(),
+                kind: kind.into(),
+                format: format.into(),
+                priority,
+                json_path: None,
+            })
+            .collect(),
+        finalizers_on_create: names(facts.finalizers),
+    }
+}

@@ -1,0 +1,93 @@
+//! What a custom resource definition makes of a [`Resource`]: the behaviour that all custom resources share.
+
+use super::{
+    CustomResource, CustomVersion, DeleteReturns, FieldSelectors, GenerationMode, Name, NameValidation, Policy,
+    Propagation, Resource, Schema, SelectableField, StatusPolicy, StorageId, Subresource, TableColumn, Verb, Verbs,
+};
+
+/// The resource of one version.
+pub(super) fn resource(custom: &CustomResource, version: &CustomVersion) -> Resource {
+    let owned = |names: &[String]| names.iter().cloned().map(Name::Owned).collect();
+    let mut subresources = Vec::new();
+    let verbs = Verbs::of(&[Verb::Get, Verb::Patch, Verb::Update]);
+    if version.status_subresource {
+        subresources.push(Subresource {
+            name: "status".into(),
+            kind: custom.kind.clone().into(),
+            group: Name::default(),
+            version: Name::default(),
+            verbs,
+        });
+    }
+    if version.scale_subresource {
+        subresources.push(Subresource {
+            name: "scale".into(),
+            kind: "Scale".into(),
+            group: "autoscaling".into(),
+            version: "v1".into(),
+            verbs,
+        });
+    }
+    Resource {
+        group: custom.group.clone().into(),
+        version: version.name.clone().into(),
+        plural: custom.plural.clone().into(),
+        singular: custom.singular.clone().into(),
+        kind: custom.kind.clone().into(),
+        list_kind: custom.list_kind.clone().into(),
+        scope: custom.scope,
+        verbs: Verbs::ALL,
+        short_names: owned(&custom.short_names),
+        categories: owned(&custom.categories),
+        subresources,
+        storage: StorageId(Name::Owned(format!("/registry/{}/{}", custom.group, custom.plural))),
+        policy: policy(version),
+        schema: Schema::Schemaless,
+        custom: true,
+    }
+}
+
+fn policy(version: &CustomVersion) -> Policy {
+    let standard = ["metadata.name", "metadata.namespace"].map(|label| SelectableField { label: label.into() });
+    let selectable = version.selectable_fields.iter().map(|path| SelectableField {
+        label: Name::Owned(path.trim_start_matches('.').to_owned()),
+    });
+    Policy {
+        generation: GenerationMode::Managed,
+        unconditional_update: false,
+        put_creates: false,
+        status: StatusPolicy {
+            subresource: version.status_subresource,
+            ..StatusPolicy::default()
+        },
+        graceful_deletion: false,
+        delete_returns: DeleteReturns::Status,
+        default_propagation: Propagation::Background,
+        name_validation: NameValidation::Subdomain { max: 253 },
+        field_selectors: FieldSelectors {
+            fields: standard.into_iter().chain(selectable).collect(),
+            error: "field label not supported: X".into(),
+        },
+        table: table(version),
+        finalizers_on_create: Vec::new(),
+    }
+}
+
+/// The name, then the definition's columns, or the age when it has none.
+fn table(version: &CustomVersion) -> Vec<TableColumn> {
+    let column =
+        |name: &'static str, kind: &'static str, format: &'static str, path: Option<&'static str>| TableColumn {
+            name: name.into(),
+            kind: kind.into(),
+            format: format.into(),
+            priority: 0,
+            json_path: path.map(Name::Borrowed),
+        };
+    let mut columns = vec![column("Name", "string", "name", None)];
+    if version.columns.is_empty() {
+        columns.push(column("Age", "date", "", Some(".metadata.creationTimestamp")));
+    } else {
+        columns.extend(version.columns.iter().cloned());
+    }
+    columns
+}

@@ -1,0 +1,299 @@
+//! The rules for `metadata` on create and update, in the order in which the server reports them.
+
+use super::{
+    ErrorKind, FieldError,
+    names::{
+        label_1035_errors, label_errors, label_key_errors, label_value_errors, path_segment_errors, subdomain_errors,
+    },
+};
+use crate::{
+    codec::time,
+    json::write,
+    kinds::{NameValidation, Resource},
+    object::{Meta, OwnerReference, StringMap},
+};
+
+/// All annotations of an object together.
+const MAX_ANNOTATIONS: usize = 256 * 1024;
+
+const IMMUTABLE: &str = "field is immutable";
+
+/// Checks the metadata of a new object (its name is set by now, generated or not).
+pub(crate) fn validate_create(resource: &Resource, meta: &Meta) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    // Most kinds check only the name that comes out; a path segment is checked in both places.
+    if resource.policy.name_validation == NameValidation::PathSegment {
+        generate_name(resource, meta, &mut errors);
+    }
+    name(resource, meta, &mut errors);
+    common(resource, meta, &mut errors);
+    without_repeats(errors)
+}
+
+/// Checks the metadata of an update against the stored object. An absent field that the server keeps for the client
+/// (uid, timestamps of creation and deletion) must have been filled in by the caller, with [`keep_system_fields`].
+/// Whether a resource version must be given is the verb's business.
+pub(crate) fn validate_update(resource: &Resource, new: &Meta, old: &Meta) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if old.deletion_timestamp.is_some() {
+        no_new_finalizers(new, old, &mut errors);
+    }
+    let mut immutable = |field: &str, changed: bool, value: &str| {
+        if changed {
+            errors.push(FieldError::invalid_raw(format!("metadata.{field}"), value, IMMUTABLE));
+        }
+    };
+    immutable("name", new.name != old.name, &quoted(&new.name));
+    immutable("namespace", new.namespace != old.namespace, &quoted(&new.namespace));
+    immutable("uid", new.uid != old.uid, &quoted(&new.uid));
+    let changed = new.deletion_timestamp != old.deletion_timestamp;
+    immutable("deletionTimestamp", changed, &time_text(new.deletion_timestamp));
+    let changed = new.deletion_grace_period_seconds != old.deletion_grace_period_seconds;
+    let seconds = new
+        .deletion_grace_period_seconds
+        .map_or_else(|| "null".to_owned(), |seconds| seconds.to_string());
+    immutable("deletionGracePeriodSeconds", changed, &seconds);
+    generate_name(resource, new, &mut errors);
+    if new.name == old.name {
+        common(resource, new, &mut errors);
+    }
+    without_repeats(errors)
+}
+
+/// What an update silently takes over from the stored object before it is validated: creation time and generation,
+/// an empty uid, and the deletion time, which no update can remove or change. A self link is dropped.
+pub(crate) fn keep_system_fields(new: &mut Meta, old: &Meta) {
+    new.generation = old.generation;
+    new.self_link.clear();
+    new.creation_timestamp = old.creation_timestamp;
+    if new.uid.is_empty() {
+        new.uid.clone_from(&old.uid);
+    }
+    if old.deletion_timestamp.is_some() {
+        new.deletion_timestamp = old.deletion_timestamp;
+    }
+    if new.deletion_grace_period_seconds.is_none() {
+        new.deletion_grace_period_seconds = old.deletion_grace_period_seconds;
+    }
+}
+
+/// The server names each finding once.
+fn without_repeats(errors: Vec<FieldError>) -> Vec<FieldError> {
+    let mut unique: Vec<FieldError> = Vec::with_capacity(errors.len());
+    for error in errors {
+        if !unique.contains(&error) {
+            unique.push(error);
+        }
+    }
+    unique
+}
+
+fn quoted(text: &str) -> String {
+    crate::codec::go_quote(text)
+}
+
+fn time_text(time: Option<jiff::Timestamp>) -> String {
+    let mut out = Vec::new();
+    match time {
+        Some(time) => time::write(&mut out, time),
+        None => out.extend_from_slice(b"null"),
+    }
+    String::from_utf8(out).unwrap_or_default()
+}
+
+fn name_errors(resource: &Resource, name: &str, is_prefix: bool) -> Vec<String> {
+    // A prefix may end in a dash, as more follows.
+    let masked;
+    let checked = match name.strip_suffix('-').filter(|rest| is_prefix && !rest.is_empty()) {
+        Some(rest) => {
+            masked = format!("{rest}a");
+            &masked
+        }
+        None => name,
+    };
+    match resource.policy.name_validation {
+        NameValidation::Subdomain { max } => subdomain_errors(checked, max),
+        NameValidation::Label => label_errors(checked),
+        NameValidation::Label1035 => label_1035_errors(checked),
+        NameValidation::PathSegment | NameValidation::Special => path_segment_errors(name, is_prefix),
+    }
+}
+
+fn generate_name(resource: &Resource, meta: &Meta, errors: &mut Vec<FieldError>) {
+    if !meta.generate_name.is_empty() {
+        for text in name_errors(resource, &meta.generate_name, true) {
+            errors.push(FieldError::invalid("metadata.generateName", &meta.generate_name, &text));
+        }
+    }
+}
+
+fn name(resource: &Resource, meta: &Meta, errors: &mut Vec<FieldError>) {
+    if meta.name.is_empty() {
+        errors.push(FieldError::new(
+            ErrorKind::Required,
+            "metadata.name",
+            "name or generateName is required",
+        ));
+    } else {
+        for text in name_errors(resource, &meta.name, false) {
+            errors.push(FieldError::invalid("metadata.name", &meta.name, &text));
+        }
+    }
+}
+
+fn common(resource: &Resource, meta: &Meta, errors: &mut Vec<FieldError>) {
+    namespace(resource, meta, errors);
+    if meta.generation < 0 {
+        let value = meta.generation.to_string();
+        errors.push(FieldError::invalid_raw(
+            "metadata.generation",
+            &value,
+            "must be greater than or equal to 0",
+        ));
+    }
+    labels(&meta.labels, errors);
+    annotations(&meta.annotations, errors);
+    owner_references(&meta.owner_references, errors);
+    finalizers(resource, &meta.finalizers, errors);
+}
+
+fn namespace(resource: &Resource, meta: &Meta, errors: &mut Vec<FieldError>) {
+    const FIELD: &str = "metadata.namespace";
+    if !resource.namespaced() {
+        if !meta.namespace.is_empty() {
+            errors.push(FieldError::new(ErrorKind::Forbidden, FIELD, "not allowed on this type"));
+        }
+    } else if meta.namespace.is_empty() {
+        errors.push(FieldError::new(ErrorKind::Required, FIELD, ""));
+    } else {
+        for text in label_errors(&meta.namespace) {
+            errors.push(FieldError::invalid(FIELD, &meta.namespace, &text));
+        }
+    }
+}
+
+fn labels(labels: &StringMap, errors: &mut Vec<FieldError>) {
+    for (key, value) in labels.iter() {
+        for text in label_key_errors(key) {
+            errors.push(FieldError::invalid("metadata.labels", key, &text));
+        }
+        for text in label_value_errors(value) {
+            errors.push(FieldError::invalid("metadata.labels", value, &text));
+        }
+    }
+}
+
+fn annotations(annotations: &StringMap, errors: &mut Vec<FieldError>) {
+    const FIELD: &str = "metadata.annotations";
+    let mut size = 0;
+    for (key, value) in annotations.iter() {
+        size += key.len() + value.len();
+        for text in label_key_errors(&key.to_lowercase()) {
+            errors.push(FieldError::invalid(FIELD, key, &text));
+        }
+    }
+    if size > MAX_ANNOTATIONS {
+        let text = format!("may not be more than {MAX_ANNOTATIONS} bytes");
+        errors.push(FieldError::new(ErrorKind::TooLong, FIELD, &text));
+    }
+}
+
+fn owner_references(owners: &[OwnerReference], errors: &mut Vec<FieldError>) {
+    let mut first_controller: Option<String> = None;
+    for (index, owner) in owners.iter().enumerate() {
+        let path = format!("metadata.ownerReferences[{index}]");
+        let version = owner.api_version.rsplit('/').next().unwrap_or_default();
+        let required =
+            |field: &str| FieldError::new(ErrorKind::Required, format!("{path}.{field}"), "must not be empty");
+        if owner.api_version.is_empty() {
+            errors.push(required("apiVersion"));
+        } else if owner.api_version.matches('/').count() > 1 || version.is_empty() {
+            let text = "must be <group>/<version> or <version>";
+            errors.push(FieldError::invalid(
+                format!("{path}.apiVersion"),
+                &owner.api_version,
+                text,
+            ));
+        }
+        for (field, value) in [("kind", &owner.kind), ("name", &owner.name), ("uid", &owner.uid)] {
+            if value.is_empty() {
+                errors.push(required(field));
+            }
+        }
+        if matches!(owner.api_version.as_str(), "v1" | "/v1") && owner.kind == "Event" {
+            let text = "/v1, Kind=Event is disallowed from being an owner";
+            errors.push(FieldError::invalid_raw(&path, &owner_json(owner), text));
+        }
+        if owner.controller == Some(true) {
+            let name = format!("{}/{}", owner.kind, owner.name);
+            if let Some(first) = &first_controller {
+                let all: Vec<String> = owners.iter().map(owner_json).collect();
+                let text = format!(
+                    "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {name}"
+                );
+                errors.push(FieldError::invalid_raw(
+                    "metadata.ownerReferences",
+                    &format!("[{}]", all.join(",")),
+                    &text,
+                ));
+            } else {
+                first_controller = Some(name);
+            }
+        }
+    }
+}
+
+fn owner_json(owner: &OwnerReference) -> String {
+    let mut out = Vec::new();
+    crate::object::write_owner(owner, &mut out);
+    String::from_utf8(out).unwrap_or_default()
+}
+
+fn finalizers(resource: &Resource, finalizers: &[String], errors: &mut Vec<FieldError>) {
+    const FIELD: &str = "metadata.finalizers";
+    for finalizer in finalizers {
+        for text in label_key_errors(finalizer) {
+            errors.push(FieldError::invalid(FIELD, finalizer, &text));
+        }
+    }
+    let has = |name: &str| finalizers.iter().any(|finalizer| finalizer == name);
+    if has("orphan") && has("foregroundDeletion") {
+        let mut list = vec![b'['];
+        for finalizer in finalizers {
+            write::comma(&mut list);
+            write::string(&mut list, finalizer);
+        }
+        list.push(b']');
+        let text = "finalizer orphan and foregroundDeletion cannot be both set";
+        errors.push(FieldError::invalid_raw(FIELD, &String::from_utf8_lossy(&list), text));
+    }
+    // The kinds that are served by other parts of the server lack this rule.
+    if resource.custom || matches!(&*resource.group, "apiextensions.k8s.io" | "apiregistration.k8s.io") {
+        return;
+    }
+    for (index, finalizer) in finalizers.iter().enumerate() {
+        if !finalizer.contains('/') && !matches!(finalizer.as_str(), "orphan" | "foregroundDeletion" | "kubernetes") {
+            let text = "name is neither a standard finalizer name nor is it fully qualified";
+            errors.push(FieldError::invalid(format!("{FIELD}[{index}]"), finalizer, text));
+        }
+    }
+}
+
+fn no_new_finalizers(new: &Meta, old: &Meta, errors: &mut Vec<FieldError>) {
+    let mut added: Vec<&String> = new
+        .finalizers
+        .iter()
+        .filter(|name| !old.finalizers.contains(name))
+        .collect();
+    if added.is_empty() {
+        return;
+    }
+    added.sort();
+    added.dedup();
+    let names: Vec<String> = added.iter().map(|name| quoted(name)).collect();
+    let text = format!(
+        "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+        names.join(", ")
+    );
+    errors.push(FieldError::new(ErrorKind::Forbidden, "metadata.finalizers", &text));
+}

@@ -1,0 +1,177 @@
+//! The two forms of a list. [I14] [I15] [I20] [I22]
+
+use std::time::Duration;
+
+use fake_apiserver::{Fault, Rule, Verb};
+use kube_client::{HandlerOptions, InformerOptions, InitialList, ListMode, Phase, WatchErrorKind};
+use tokio::time::Instant;
+
+use super::{Diary, Rig, cached, create, delete, next, update};
+use crate::harness::{Server, cases, eventually};
+
+// [I14] after the streaming list the same watch goes on, and shows each kind of change
+async fn streaming_list_becomes_the_watch(server: Server) {
+    let rig = Rig::new(server);
+    let namespace = rig.server.namespace().await;
+    create(&namespace, "a", "1").await;
+    let options = InformerOptions::default()
+        .namespaces(kube_client::Namespaces::one(namespace.name()))
+        .list_mode(ListMode::Streaming);
+    let informer = rig.maps(options);
+    let mut events = informer.events(HandlerOptions::default());
+    rig.run().await;
+    assert_eq!(super::entry(&next(&mut events).await), "+a=1!");
+    create(&namespace, "b", "1").await;
+    assert_eq!(super::entry(&next(&mut events).await), "+b=1");
+    update(&rig.server, &namespace, "a", "2").await;
+    assert_eq!(super::entry(&next(&mut events).await), "a=1>2");
+    delete(&rig.server, &namespace, "a").await;
+    assert_eq!(super::entry(&next(&mut events).await), "-a=2");
+    let stats = informer.stats();
+    assert_eq!((stats.watches, stats.lists, stats.phase), (1, 1, Phase::Watching));
+    assert_eq!(rig.errors().len(), 0);
+    drop(events);
+    rig.end().await;
+}
+
+// [I14] both forms give the same cache
+async fn both_forms_of_a_list_give_the_same_cache(server: Server) {
+    let rig = Rig::new(server);
+    let namespace = rig.server.namespace().await;
+    for n in 0..7 {
+        create(&namespace, &format!("m{n}"), &n.to_string()).await;
+    }
+    let in_namespace = || InformerOptions::default().namespaces(kube_client::Namespaces::one(namespace.name()));
+    let streaming = rig.maps(in_namespace().list_mode(ListMode::Streaming));
+    rig.run().await;
+    let streamed = cached(&streaming);
+    assert_eq!(streamed.len(), 7);
+    rig.client.informers().remove(&streaming);
+    let paged = rig.maps(in_namespace().list_mode(ListMode::Paged).initial_list(InitialList::Consistent).page_size(3));
+    paged.synced().await.unwrap();
+    assert_eq!(cached(&paged), streamed);
+    let of = |informer: &kube_client::Informer<_>| informer.list(None, &kube::core::Selector::default());
+    for object in of(&streaming) {
+        let key = kube_client::Object::metadata(&*object).key();
+        assert_eq!(*paged.get(&key).unwrap(), *object, "equal whichever form brought it");
+    }
+    rig.end().await;
+}
+
+cases!(streaming_list_becomes_the_watch, both_forms_of_a_list_give_the_same_cache);
+
+// [I14] a stream that breaks before its end bookmark starts over; what it brought is not shown
+#[tokio::test(start_paused = true)]
+async fn broken_streaming_list_shows_nothing_and_starts_over() {
+    let rig = Rig::fake();
+    let namespace = rig.server.namespace().await;
+    for name in ["a", "b", "c"] {
+        create(&namespace, name, "1").await;
+    }
+    let cut = Rule::new(Fault::Reset { after: 2, cut: fake_apiserver::Cut::MidLine }).resource("configmaps");
+    let rule = rig.memory().inject(cut.times(2));
+    let informer = rig.maps_in(&namespace);
+    let diary = Diary::default();
+    diary.register(&informer);
+    informer.start();
+    rule.wait_fired(2).await;
+    assert!(!informer.has_synced());
+    assert!(cached(&informer).is_empty() && diary.entries().is_empty());
+    rig.run().await;
+    assert_eq!(diary.wait(3).await, ["+a=1!", "+b=1!", "+c=1!"]);
+    assert_eq!(rig.errors().len(), 2);
+    rig.end().await;
+}
+
+// [I15] refused streaming falls back to pages; the refusal is remembered
+#[tokio::test(start_paused = true)]
+async fn refused_streaming_falls_back_and_is_remembered() {
+    let rig = Rig::fake();
+    let namespace = rig.server.namespace().await;
+    create(&namespace, "a", "1").await;
+    let refuse = rig.memory().inject(Rule::new(Fault::status(422)).verb(Verb::Watch).resource("configmaps").times(1));
+    let informer = rig.maps_in(&namespace);
+    rig.run().await;
+    assert_eq!(cached(&informer).len(), 1);
+    assert_eq!(refuse.fired(), 1);
+    assert_eq!(rig.memory().request_count(Verb::List, "configmaps"), 1);
+    // a relist later: pages again, no new attempt to stream
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    rig.memory().inject(Rule::new(Fault::Compact).verb(Verb::Watch).times(1));
+    update(&rig.server, &namespace, "a", "2").await;
+    let version = create(&namespace, "b", "1").await;
+    rig.memory().close_watches("configmaps");
+    eventually("the last write", || async { (informer.last_version() == Some(version.clone())).then_some(()) }).await;
+    let streaming = |query: &str| query.contains("sendInitialEvents");
+    let streams = rig.memory().requests().iter().filter(|request| streaming(&request.query)).count();
+    assert_eq!(streams, 1);
+    rig.end().await;
+}
+
+// [I15] an end bookmark that never comes: pages after two silences of 30 s
+#[tokio::test(start_paused = true)]
+async fn withheld_end_bookmark_falls_back_to_pages() {
+    let rig = Rig::fake();
+    let namespace = rig.server.namespace().await;
+    create(&namespace, "a", "1").await;
+    rig.memory().inject(Rule::new(Fault::WithholdInitialEventsEnd).resource("configmaps"));
+    // regular bookmarks would count as a sign of life
+    rig.memory().inject(Rule::new(Fault::WithholdBookmarks).resource("configmaps"));
+    let start = Instant::now();
+    let informer = rig.maps_in(&namespace);
+    rig.run().await;
+    assert_eq!(start.elapsed().as_secs(), 60);
+    assert_eq!(cached(&informer).len(), 1);
+    let kinds: Vec<WatchErrorKind> = rig.errors().iter().map(|error| error.kind.clone()).collect();
+    assert_eq!(kinds, [WatchErrorKind::Silent, WatchErrorKind::Silent]);
+    assert_eq!(rig.memory().request_count(Verb::List, "configmaps"), 1);
+    rig.end().await;
+}
+
+// [I22] 5,000 objects at 500 a page: one version; then the same with a token that expires on the way
+#[tokio::test(start_paused = true)]
+async fn paged_list_is_one_state_and_survives_an_expired_token() {
+    let rig = Rig::fake();
+    for n in 0..5000 {
+        let object = serde_json::json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": format!("m{n}"), "namespace": "default"}, "data": {"v": "1"}
+        });
+        rig.memory().load(&object).unwrap();
+    }
+    let version = rig.memory().resource_version();
+    let options = || {
+        InformerOptions::default()
+            .list_mode(ListMode::Paged)
+            .initial_list(InitialList::Consistent)
+            .page_size(500)
+    };
+    let informer = rig.maps(options());
+    rig.run().await;
+    assert_eq!(cached(&informer).len(), 5000);
+    assert_eq!(informer.last_version(), Some(version.to_string()));
+    assert_eq!(rig.memory().request_count(Verb::List, "configmaps"), 10);
+    rig.client.informers().remove(&informer);
+
+    rig.memory().clear_requests();
+    // the history is gone when the fourth page is asked for; what came after the first pages is part of the new list
+    rig.memory().inject(Rule::new(Fault::Compact).verb(Verb::List).resource("configmaps").page(4));
+    let again = rig.maps(options());
+    rig.memory().wait_for_requests(Verb::List, "configmaps", 2).await;
+    let namespace = rig.server.namespace().await;
+    let last = create(&namespace, "late", "1").await;
+    again.synced().await.unwrap();
+    eventually("the late write", || async { (again.last_version() == Some(last.clone())).then_some(()) }).await;
+    assert_eq!(cached(&again).len(), 5001);
+    let queries: Vec<String> = rig
+        .memory()
+        .requests()
+        .iter()
+        .filter(|request| request.verb == Verb::List && request.resource == "configmaps")
+        .map(|request| request.query.clone())
+        .collect();
+    assert_eq!(queries.len(), 5, "three pages, the expired one, and all at once: {queries:?}");
+    assert_eq!(queries[4], "");
+    assert!(rig.errors().iter().any(|error| error.kind == WatchErrorKind::Expired));
+    rig.end().await;
+}

@@ -1,0 +1,403 @@
+//! kubectl, unchanged, against both servers: the in-memory one in its HTTP form. [F19]
+//!
+//! The program is `KUBECTL`, or the one that is built beside the API server rig.
+
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::net::TcpListener;
+use tokio::process::{Child, ChildStdout, Command};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::harness::{CustomKind, Namespace, Server, limited};
+
+/// A server with a kubectl that talks to it.
+struct Kubectl {
+    server: Server,
+    /// Where kubectl keeps its caches: discovery of another server at the same address would confuse it.
+    home: PathBuf,
+    /// The in-memory server's URL; the real one is in `KUBECONFIG`.
+    url: Option<String>,
+    stop: CancellationToken,
+    serving: Option<JoinHandle<std::io::Result<()>>>,
+}
+
+impl Kubectl {
+    async fn fake() -> Kubectl {
+        let server = Server::fake();
+        let fake = server.in_memory().expect("the in-memory server").clone();
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port on loopback");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let stop = CancellationToken::new();
+        let stopped = stop.clone().cancelled_owned();
+        let serving = tokio::spawn(async move { fake.serve(listener, stopped).await });
+        Kubectl {
+            home: home(&server),
+            server,
+            url: Some(url),
+            stop,
+            serving: Some(serving),
+        }
+    }
+
+    async fn real() -> Kubectl {
+        let server = Server::real().await;
+        Kubectl {
+            home: home(&server),
+            server,
+            url: None,
+            stop: CancellationToken::new(),
+            serving: None,
+        }
+    }
+
+    /// Ends the in-memory server and waits for its end.
+    async fn close(mut self) {
+        self.stop.cancel();
+        if let Some(serving) = self.serving.take() {
+            let served = limited("the server's end", serving).await;
+            served
+                .expect("the server did not panic")
+                .expect("the server ended without an error");
+        }
+        std::fs::remove_dir_all(&self.home).expect("the home folder can be removed");
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program());
+        command
+            .arg("--cache-dir")
+            .arg(self.home.join("cache"))
+            .env("HOME", &self.home)
+            .kill_on_drop(true);
+        if let Some(url) = &self.url {
+            command
+                .args(["--server", url])
+                .env("KUBECONFIG", self.home.join("none"));
+        }
+        command
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs kubectl to its end.
+    async fn run(&self, arguments: &[&str], input: Option<&Value>) -> Output {
+        let mut command = self.command(arguments);
+        if input.is_some() {
+            command.stdin(Stdio::piped());
+        }
+        let mut child = command
+            .spawn()
+            .unwrap_or_else(|error| panic!("{}: {error}", program().display()));
+        if let Some(input) = input {
+            let mut stdin = child.stdin.take().expect("a pipe");
+            stdin
+                .write_all(input.to_string().as_bytes())
+                .await
+                .expect("kubectl reads its input");
+        }
+        let output = limited(&format!("kubectl {arguments:?}"), child.wait_with_output()).await;
+        output.expect("kubectl can be waited for")
+    }
+
+    /// What kubectl prints when it succeeds.
+    async fn ok(&self, arguments: &[&str]) -> String {
+        self.ok_with(arguments, None).await
+    }
+
+    async fn ok_with(&self, arguments: &[&str], input: Option<&Value>) -> String {
+        let output = self.run(arguments, input).await;
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success(),
+            "kubectl {arguments:?}: {}: {errors}",
+            output.status
+        );
+        String::from_utf8(output.stdout)
+            .expect("kubectl prints text")
+            .trim_end()
+            .to_owned()
+    }
+
+    /// What kubectl complains about when it fails.
+    async fn refused(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments, None).await;
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(1), "kubectl {arguments:?}: {printed}");
+        String::from_utf8(output.stderr)
+            .expect("kubectl prints text")
+            .trim_end()
+            .to_owned()
+    }
+
+    /// Starts a kubectl that runs until it is killed, and gives its lines.
+    fn start(&self, arguments: &[&str]) -> (Child, Lines<BufReader<ChildStdout>>) {
+        let mut child = self.command(arguments).spawn().expect("kubectl starts");
+        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        (child, lines)
+    }
+}
+
+fn program() -> PathBuf {
+    std::env::var_os("KUBECTL").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/apiserver/bin/kubectl"),
+        PathBuf::from,
+    )
+}
+
+fn home(server: &Server) -> PathBuf {
+    let home = std::env::temp_dir().join(format!("watershed-kubectl-{}", server.unique()));
+    std::fs::create_dir_all(&home).expect("a folder for kubectl");
+    home
+}
+
+/// The columns of a line of a table.
+fn columns(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
+// [F19] api-resources prints what discovery says
+async fn api_resources_lists_the_kinds(kubectl: &Kubectl, _: &Namespace) {
+    let table = kubectl.ok(&["api-resources", "--no-headers"]).await;
+    let rows: Vec<_> = table.lines().map(columns).collect();
+    for row in [
+        "pods po v1 true Pod",
+        "configmaps cm v1 true ConfigMap",
+        "namespaces ns v1 false Namespace",
+        "nodes no v1 false Node",
+        "deployments deploy apps/v1 true Deployment",
+        "leases coordination.k8s.io/v1 true Lease",
+        "customresourcedefinitions crd,crds apiextensions.k8s.io/v1 false CustomResourceDefinition",
+    ] {
+        assert!(rows.contains(&columns(row)), "{row:?} is not in\n{table}");
+    }
+    let names = kubectl.ok(&["api-resources", "--namespaced=false", "-o", "name"]).await;
+    assert!(
+        names
+            .lines()
+            .any(|name| name == "clusterroles.rbac.authorization.k8s.io"),
+        "{names}"
+    );
+    assert!(!names.lines().any(|name| name == "pods"), "{names}");
+    let versions = kubectl.ok(&["api-versions"]).await;
+    assert!(versions.lines().any(|version| version == "apps/v1") && versions.lines().any(|version| version == "v1"));
+}
+
+// [F19] typed creates send protobuf
+async fn creates_from_flags(kubectl: &Kubectl, namespace: &Namespace) {
+    let name = kubectl.server.unique();
+    assert_eq!(
+        kubectl.ok(&["create", "namespace", &name]).await,
+        format!("namespace/{name} created")
+    );
+    let stored = kubectl.server.get(&format!("/api/v1/namespaces/{name}")).await.ok();
+    assert_eq!(
+        stored["metadata"]["labels"],
+        json!({"kubernetes.io/metadata.name": name})
+    );
+    let create = [
+        "create",
+        "configmap",
+        "a",
+        "--from-literal",
+        "k=v",
+        "--from-literal",
+        "l=w",
+        "-n",
+        namespace.name(),
+    ];
+    assert_eq!(kubectl.ok(&create).await, "configmap/a created");
+    let stored = kubectl.server.get(&namespace.at("configmaps/a")).await.ok();
+    assert_eq!(stored["data"], json!({"k": "v", "l": "w"}));
+    assert_eq!(
+        kubectl.refused(&create).await,
+        "error: failed to create configmap: configmaps \"a\" already exists"
+    );
+    let table = kubectl.ok(&["get", "configmaps", "-n", namespace.name()]).await;
+    let rows: Vec<_> = table.lines().map(columns).collect();
+    assert_eq!(rows[0], ["NAME", "DATA", "AGE"]);
+    assert_eq!(rows[1][..2], ["a", "2"]);
+    let data = kubectl
+        .ok(&["get", "configmap/a", "-n", namespace.name(), "-o", "jsonpath={.data.l}"])
+        .await;
+    assert_eq!(data, "w");
+}
+
+// [F19] a pod from a manifest: create, get in several forms, delete
+async fn creates_gets_and_deletes_a_pod(kubectl: &Kubectl, namespace: &Namespace) {
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"app": "x"}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    });
+    let here = ["-n", namespace.name()];
+    let with = |arguments: &[&'static str]| -> Vec<String> {
+        arguments.iter().chain(&here).map(ToString::to_string).collect()
+    };
+    let run = async |arguments: &[&'static str], input: Option<&Value>| {
+        let arguments = with(arguments);
+        let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+        kubectl.ok_with(&arguments, input).await
+    };
+    assert_eq!(run(&["create", "-f", "-"], Some(&pod)).await, "pod/p created");
+    let table = run(&["get", "pods", "-l", "app=x"], None).await;
+    let rows: Vec<_> = table.lines().map(columns).collect();
+    assert_eq!(rows[0], ["NAME", "READY", "STATUS", "RESTARTS", "AGE"]);
+    assert_eq!(rows[1][..4], ["p", "0/1", "Pending", "0"]);
+    let wide = run(&["get", "pod", "p", "-o", "wide"], None).await;
+    let heads = [
+        "NAME",
+        "READY",
+        "STATUS",
+        "RESTARTS",
+        "AGE",
+        "IP",
+        "NODE",
+        "NOMINATED",
+        "NODE",
+        "READINESS",
+        "GATES",
+    ];
+    assert_eq!(columns(wide.lines().next().unwrap()), heads);
+    let document: Value = serde_json::from_str(&run(&["get", "pod", "p", "-o", "json"], None).await).unwrap();
+    assert_eq!(document["spec"]["restartPolicy"], "Always");
+    let yaml = run(&["get", "pod", "p", "-o", "yaml"], None).await;
+    assert!(yaml.contains("\n  name: p\n"), "{yaml}");
+    assert_eq!(run(&["get", "pods", "-o", "name"], None).await, "pod/p");
+    assert!(
+        run(&["delete", "pod", "p"], None)
+            .await
+            .starts_with("pod \"p\" deleted")
+    );
+    assert_eq!(kubectl.server.get(&namespace.at("pods/p")).await.code, 404);
+    let absent = kubectl.refused(&["get", "pod", "p", "-n", namespace.name()]).await;
+    assert_eq!(absent, "Error from server (NotFound): pods \"p\" not found");
+}
+
+// [F19] get -w prints each change as it comes
+async fn get_watches(kubectl: &Kubectl, namespace: &Namespace) {
+    namespace.config_map("a").await;
+    let arguments = [
+        "get",
+        "configmaps",
+        "-n",
+        namespace.name(),
+        "-w",
+        "--output-watch-events",
+        "--no-headers",
+    ];
+    let (mut child, mut lines) = kubectl.start(&arguments);
+    let mut next = async || {
+        let line = limited("a line of kubectl get -w", lines.next_line()).await;
+        let line = line.expect("kubectl prints text").expect("kubectl goes on");
+        columns(&line)[..2].join(" ")
+    };
+    assert_eq!(next().await, "ADDED a");
+    namespace.config_map("b").await;
+    assert_eq!(next().await, "ADDED b");
+    kubectl
+        .server
+        .merge(&namespace.at("configmaps/a"), &json!({"data": {"k": "v"}}))
+        .await
+        .ok();
+    assert_eq!(next().await, "MODIFIED a");
+    kubectl.server.delete(&namespace.at("configmaps/b")).await.ok();
+    assert_eq!(next().await, "DELETED b");
+    child.kill().await.expect("kubectl can be ended");
+}
+
+// [F17] [F19] a definition, and objects of its kind
+async fn creates_custom_resources(kubectl: &Kubectl, namespace: &Namespace) {
+    let group = format!("{}.example.com", kubectl.server.unique());
+    let name = format!("widgets.{group}");
+    let definition = CustomKind::definition(&group);
+    let created = kubectl.ok_with(&["create", "-f", "-"], Some(&definition)).await;
+    assert_eq!(
+        created,
+        format!("customresourcedefinition.apiextensions.k8s.io/{name} created")
+    );
+    let waited = kubectl
+        .ok(&["wait", "--for=condition=Established", &format!("crd/{name}")])
+        .await;
+    assert_eq!(
+        waited,
+        format!("customresourcedefinition.apiextensions.k8s.io/{name} condition met")
+    );
+    let kind = CustomKind { group: group.clone() };
+    kind.served(&kubectl.server).await;
+    let widget = kind.object("w", &json!({"spec": {"x": 1}}));
+    let here = namespace.name();
+    let created = kubectl.ok_with(&["create", "-n", here, "-f", "-"], Some(&widget)).await;
+    assert_eq!(created, format!("widget.{group}/w created"));
+    let table = kubectl.ok(&["get", &name, "-n", here]).await;
+    let rows: Vec<_> = table.lines().map(columns).collect();
+    assert_eq!((&rows[0][..], rows[1][0]), (&["NAME", "AGE"][..], "w"));
+    let patched = kubectl
+        .ok(&[
+            "patch",
+            &name,
+            "w",
+            "-n",
+            here,
+            "--type=merge",
+            "-p",
+            r#"{"spec":{"x":2}}"#,
+        ])
+        .await;
+    assert_eq!(patched, format!("widget.{group}/w patched"));
+    assert_eq!(
+        kubectl
+            .ok(&["get", &name, "w", "-n", here, "-o", "jsonpath={.spec.x}"])
+            .await,
+        "2"
+    );
+    assert!(
+        kubectl
+            .ok(&["delete", &name, "w", "-n", here])
+            .await
+            .starts_with(&format!("widget.{group} \"w\" deleted"))
+    );
+    assert!(kubectl.ok(&["delete", "crd", &name]).await.contains("deleted"));
+}
+
+macro_rules! both {
+    ($($name:ident),+ $(,)?) => {
+        mod fake {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                #[ignore = "needs kubectl"]
+                async fn $name() {
+                    let kubectl = super::Kubectl::fake().await;
+                    let namespace = kubectl.server.namespace().await;
+                    super::$name(&kubectl, &namespace).await;
+                    kubectl.close().await;
+                }
+            )+
+        }
+        mod real {
+            $(
+                #[tokio::test]
+                #[ignore = "needs kubectl and the API server rig"]
+                async fn $name() {
+                    let kubectl = super::Kubectl::real().await;
+                    let namespace = kubectl.server.namespace().await;
+                    super::$name(&kubectl, &namespace).await;
+                    kubectl.close().await;
+                }
+            )+
+        }
+    };
+}
+
+both![
+    api_resources_lists_the_kinds,
+    creates_from_flags,
+    creates_gets_and_deletes_a_pod,
+    get_watches,
+    creates_custom_resources,
+];

@@ -1,0 +1,15 @@
+//! The API server's own behaviours, one file each; the tag of the behaviour stands above the case.
+
+mod crd;
+mod create;
+mod delete;
+mod fuzz;
+mod history;
+mod list_version;
+mod pages;
+mod patch;
+mod protocol;
+mod selectors;
+mod texts;
+mod update;
+mod watch;
