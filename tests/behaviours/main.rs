@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod client;
 mod harness;
 mod kubectl;
 mod server;
