@@ -7,6 +7,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod client;
+mod controller;
 mod harness;
 mod kubectl;
 mod server;

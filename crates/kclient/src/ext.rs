@@ -66,9 +66,10 @@ pub trait WriterExt<K: Object>: Writer<K> {
         self.patch(key, patch, Subresource::Status, options).await
     }
 
-    /// Server-side apply: `manager` wants exactly these fields of the object. `fields` needs `apiVersion` and `kind`.
+    /// Server-side apply: `manager` wants exactly these fields of the object. `fields` needs `apiVersion` and `kind`; name and
+    /// namespace are filled in from the key.
     async fn apply<F: Serialize + Sync>(&self, key: &ObjectKey, fields: &F, manager: &str) -> Result<K, WriteError> {
-        let patch = Patch::Apply(to_json(Operation::Patch, key, fields)?);
+        let patch = Patch::Apply(applied(key, fields)?);
         self.patch(key, &patch, Subresource::Main, &PatchParams::apply(manager))
             .await
     }
@@ -80,7 +81,7 @@ pub trait WriterExt<K: Object>: Writer<K> {
         fields: &F,
         manager: &str,
     ) -> Result<K, WriteError> {
-        let patch = Patch::Apply(to_json(Operation::Patch, key, fields)?);
+        let patch = Patch::Apply(applied(key, fields)?);
         self.patch(key, &patch, Subresource::Status, &PatchParams::apply(manager))
             .await
     }
@@ -129,9 +130,58 @@ pub trait WriterExt<K: Object>: Writer<K> {
             }
         }
     }
+
+    /// Creates the object that `initial` gives, or changes the one that there is, so that in both cases `edit` has been
+    /// applied to it. As [`update_with_retry`](Self::update_with_retry) in all else: fields that `K` does not know survive,
+    /// and whoever else creates or changes the object at the same time is taken account of.
+    ///
+    /// # Errors
+    ///
+    /// The last conflict if somebody else is faster five times; any other error at once.
+    async fn create_or_update<N, F>(&self, key: &ObjectKey, mut initial: N, mut edit: F) -> Result<K, WriteError>
+    where
+        K: Clone + Serialize,
+        N: FnMut() -> K + Send,
+        F: FnMut(&mut K) + Send,
+    {
+        let mut attempt = 1;
+        loop {
+            let error = match self.update_with_retry(key, &mut edit).await {
+                Err(error) if error.is_not_found() => {
+                    let mut object = initial();
+                    edit(&mut object);
+                    match self.create(&object, &PostParams::default()).await {
+                        // Somebody else was faster: there is one to update now.
+                        Err(error) if error.is_already_exists() => error,
+                        created => return created,
+                    }
+                }
+                updated => return updated,
+            };
+            if attempt == UPDATE_ATTEMPTS {
+                return Err(error);
+            }
+            attempt += 1;
+        }
+    }
 }
 
 impl<K: Object, W: Writer<K> + ?Sized> WriterExt<K> for W {}
+
+/// The fields with the identity of the object, which the server wants in the body of an apply that creates.
+fn applied<F: Serialize>(key: &ObjectKey, fields: &F) -> Result<Value, WriteError> {
+    let mut fields = to_json(Operation::Patch, key, fields)?;
+    if let Value::Object(object) = &mut fields {
+        let metadata = object.entry("metadata").or_insert_with(|| json!({}));
+        if let Value::Object(metadata) = metadata {
+            metadata.entry("name").or_insert_with(|| json!(key.name()));
+            if let Some(namespace) = key.namespace() {
+                metadata.entry("namespace").or_insert_with(|| json!(namespace));
+            }
+        }
+    }
+    Ok(fields)
+}
 
 fn to_json<T: Serialize>(operation: Operation, key: &ObjectKey, object: &T) -> Result<Value, WriteError> {
     serde_json::to_value(object).map_err(|error| WriteError::Invalid {

@@ -10,6 +10,9 @@
 //! pods.expect_get().returning(|_key| None);
 //! assert!(pods.get(&ObjectKey::namespaced("default", "web")).is_none());
 //! ```
+//!
+//! What only an informer can make, a [`Registration`] or an [`Index`], comes from one of `kube_client::Client::fake`; mostly it
+//! is better to give the part of the controller that registers handlers such a client, and mocks to its reconciler.
 
 #![allow(
     missing_docs,

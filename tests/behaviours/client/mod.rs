@@ -1,5 +1,6 @@
 //! Typed clients on an API server: what writes do, what they return, how they fail, and what reads and handlers see.
 
+mod apply;
 mod errors;
 mod reads;
 mod retry;

@@ -1,7 +1,8 @@
 //! Updates that are tried again on a conflict. [W3]
 
 use futures_util::future::join_all;
-use kclient::{Patch, PatchParams, Subresource, Writer, WriterExt};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kclient::{ObjectKey, Patch, PatchParams, Subresource, Writer, WriterExt};
 use kube_client::Object;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -96,11 +97,88 @@ async fn no_change_is_no_write(server: Server) {
     assert!(maps.update_with_retry(&key, |_| {}).await.unwrap_err().is_not_found());
 }
 
+// [W3] create_or_update creates what is missing and edits what is there, unknown fields included
+async fn create_or_update_ends_in_the_edited_state(server: Server) {
+    let namespace = server.namespace().await;
+    let (maps, key) = (maps(&server), key(&namespace, "a"));
+    let set = |value: &'static str| {
+        move |map: &mut ConfigMap| {
+            map.data
+                .get_or_insert_default()
+                .insert("v".to_owned(), value.to_owned());
+        }
+    };
+    let initial = || {
+        let mut initial = map(&namespace, "a", "initial");
+        initial.metadata.labels = Some([("made".to_owned(), "here".to_owned())].into());
+        initial
+    };
+    let created = maps.create_or_update(&key, initial, set("1")).await.unwrap();
+    assert_eq!((value(&created), created.metadata.labels.is_some()), ("1", true));
+    let unknown = Patch::Merge(json!({"data": {"unknown": "kept"}}));
+    maps.patch(&key, &unknown, Subresource::Main, &PatchParams::default())
+        .await
+        .unwrap();
+
+    let slices = kclient::Client::<Slice>::new(&cluster(&server)).unwrap();
+    let never = || unreachable!("the object exists");
+    slices
+        .create_or_update(&key, never, |slice| slice.data.v = "2".to_owned())
+        .await
+        .unwrap();
+    let whole = maps.fetch(&key).await.unwrap();
+    assert_eq!(
+        (value(&whole), whole.data.as_ref().unwrap()["unknown"].as_str()),
+        ("2", "kept")
+    );
+
+    // A missing namespace is not a missing object: it is the create that fails.
+    let lost = ObjectKey::namespaced(&server.unique(), "a");
+    let homeless = || {
+        let mut object = map(&namespace, "a", "1");
+        object.metadata.namespace = lost.namespace().map(str::to_owned);
+        object
+    };
+    assert!(
+        maps.create_or_update(&lost, homeless, set("1"))
+            .await
+            .unwrap_err()
+            .is_not_found()
+    );
+}
+
 cases!(
     unknown_fields_survive,
     concurrent_updates_lose_nothing,
-    no_change_is_no_write
+    no_change_is_no_write,
+    create_or_update_ends_in_the_edited_state,
 );
+
+// [W3] whoever is created between our read and our create is updated instead
+#[tokio::test(start_paused = true)]
+async fn create_or_update_survives_a_race() {
+    let server = Server::fake();
+    let namespace = server.namespace().await;
+    let (maps, key) = (maps(&server), key(&namespace, "a"));
+    let memory = server.in_memory().unwrap();
+    maps.create_object(&map(&namespace, "a", "theirs")).await.unwrap();
+    // The first read is told that there is nothing, as it would be a moment earlier.
+    let missing = fake_apiserver::StatusFault::new(404).reason("NotFound");
+    let rule = fake_apiserver::Rule::new(missing)
+        .verb(fake_apiserver::Verb::Get)
+        .resource("configmaps")
+        .times(1);
+    let early = memory.inject(rule);
+    let ours = |map: &mut ConfigMap| map.immutable = Some(false);
+    let result = maps
+        .create_or_update(&key, || super::map(&namespace, "a", "ours"), ours)
+        .await
+        .unwrap();
+    assert_eq!(
+        (value(&result), result.immutable, early.fired()),
+        ("theirs", Some(false), 1)
+    );
+}
 
 // [W3] an endless stream of conflicts ends with the conflict, after five attempts
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,7 @@
 //! Each writer with its options, on built-in and custom kinds. [W1] [W2]
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
-use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kclient::{
     Client, DeleteParams, Deleted, Filter, ObjectKey, Patch, PatchParams, Preconditions, PropagationPolicy,
     Subresource, Writer, WriterExt,
@@ -325,107 +325,3 @@ cases!(
     custom_kinds_are_written_alike,
     dry_run_changes_nothing,
 );
-
-/// What the in-memory server does not have yet.
-mod real_only {
-    use super::*;
-
-    // [W1] strategic merge patch: lists merge by key
-    #[tokio::test]
-    #[ignore = "needs the API server rig"]
-    async fn strategic_patches_merge_lists_by_key() {
-        let server = Server::real().await;
-        let namespace = server.namespace().await;
-        let pods = Client::<Pod>::new(&cluster(&server)).unwrap();
-        pods.create_object(&pod(&namespace, "p")).await.unwrap();
-        let patch =
-            Patch::Strategic(json!({"spec": {"containers": [{"name": "main", "image": "registry.example/app:2"}]}}));
-        let patched = pods
-            .patch(
-                &key(&namespace, "p"),
-                &patch,
-                Subresource::Main,
-                &PatchParams::default(),
-            )
-            .await
-            .unwrap();
-        let container = &patched.spec.unwrap().containers[0];
-        assert_eq!(
-            (container.name.as_str(), container.image.as_deref()),
-            ("main", Some("registry.example/app:2"))
-        );
-        assert!(container.termination_message_path.is_some(), "the other fields stay");
-    }
-
-    // [W1] server-side apply creates, owns, conflicts and forces; field managers are recorded
-    #[tokio::test]
-    #[ignore = "needs the API server rig"]
-    async fn apply_owns_fields_and_conflicts() {
-        let server = Server::real().await;
-        let namespace = server.namespace().await;
-        let (maps, key) = (maps(&server), key(&namespace, "a"));
-        let wanted = |value: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"v": value}});
-        let applied: ConfigMap = maps.apply(&key, &wanted("1"), "one").await.unwrap();
-        assert_eq!(value(&applied), "1");
-        let managers = applied.metadata.managed_fields.unwrap();
-        assert_eq!(managers[0].manager.as_deref(), Some("one"));
-
-        let conflict = maps.apply(&key, &wanted("2"), "two").await.unwrap_err();
-        assert!(conflict.is_conflict());
-        let causes = &conflict.status().unwrap().details.as_ref().unwrap().causes;
-        assert_eq!(
-            (causes[0].reason.as_str(), causes[0].field.as_str()),
-            ("FieldManagerConflict", ".data.v")
-        );
-
-        let force = PatchParams {
-            force: true,
-            ..PatchParams::apply("two")
-        };
-        let forced = maps
-            .patch(&key, &Patch::Apply(wanted("2")), Subresource::Main, &force)
-            .await
-            .unwrap();
-        assert_eq!(value(&forced), "2");
-    }
-
-    // [W1] apply_status applies to the status alone
-    #[tokio::test]
-    #[ignore = "needs the API server rig"]
-    async fn apply_status_writes_the_status() {
-        let server = Server::real().await;
-        let namespace = server.namespace().await;
-        let pods = Client::<Pod>::new(&cluster(&server)).unwrap();
-        pods.create_object(&pod(&namespace, "p")).await.unwrap();
-        let status = json!({"apiVersion": "v1", "kind": "Pod", "status": {"message": "applied"}});
-        let applied = pods
-            .apply_status(&key(&namespace, "p"), &status, "kubelet")
-            .await
-            .unwrap();
-        assert_eq!(applied.status.unwrap().message.as_deref(), Some("applied"));
-    }
-
-    // [W1] the field manager of a create and of an update is recorded
-    #[tokio::test]
-    #[ignore = "needs the API server rig"]
-    async fn field_managers_are_recorded() {
-        let server = Server::real().await;
-        let namespace = server.namespace().await;
-        let maps = maps(&server);
-        let by = |manager: &str| kclient::PostParams {
-            field_manager: Some(manager.to_owned()),
-            ..default()
-        };
-        let mut created = maps.create(&map(&namespace, "a", "1"), &by("creator")).await.unwrap();
-        created.data = Some([("w".to_owned(), "2".to_owned())].into());
-        let updated = maps.update(&created, &by("updater")).await.unwrap();
-        let managers: Vec<_> = updated
-            .metadata
-            .managed_fields
-            .unwrap()
-            .into_iter()
-            .filter_map(|entry| entry.manager)
-            .collect();
-        assert!(managers.contains(&"updater".to_owned()), "{managers:?}");
-    }
-}
