@@ -9,5 +9,6 @@
 mod client;
 mod controller;
 mod harness;
+mod informer;
 mod kubectl;
 mod server;

@@ -85,41 +85,53 @@ impl fmt::Display for BlockedInformer {
 #[non_exhaustive]
 pub enum RegisterError {
     /// One informer cannot have two transforms: its cache is shared by everyone who asks for it.
-    #[error(
-        "conflicting transforms for {informer}: {} registered at {first_at}, {} at {second_at}",
-        transform_text(.first.as_deref()),
-        transform_text(.second.as_deref())
-    )]
-    TransformConflict {
-        /// Which informer.
-        informer: InformerId,
-        /// The name of the transform it has, if any.
-        first: Option<String>,
-        /// Where that was asked for.
-        first_at: &'static Location<'static>,
-        /// The name of the transform now asked for, if any.
-        second: Option<String>,
-        /// Where that was asked for.
-        second_at: &'static Location<'static>,
-    },
+    #[error("{0}")]
+    TransformConflict(Box<TransformConflict>),
     /// The informer already has another index of this name.
-    #[error("conflicting definitions of index {name:?} on {informer}: defined at {first_at} and at {second_at}")]
-    IndexConflict {
-        /// Which informer.
-        informer: InformerId,
-        /// The name of the index.
-        name: String,
-        /// Where the first definition was made.
-        first_at: &'static Location<'static>,
-        /// Where the second definition was made.
-        second_at: &'static Location<'static>,
-    },
+    #[error("{0}")]
+    IndexConflict(Box<IndexConflict>),
     /// The registration was made on another informer.
     #[error("the registration belongs to another informer than {informer}")]
     ForeignRegistration {
         /// The informer that was asked to remove it.
-        informer: InformerId,
+        informer: Box<InformerId>,
     },
+}
+
+/// Two transforms for one informer.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error(
+    "conflicting transforms for {informer}: {} asked for at {first_at}, {} at {second_at}",
+    transform_text(.first.as_deref()),
+    transform_text(.second.as_deref())
+)]
+#[non_exhaustive]
+pub struct TransformConflict {
+    /// Which informer.
+    pub informer: InformerId,
+    /// The name of the transform it has, if any.
+    pub first: Option<String>,
+    /// Where that was asked for.
+    pub first_at: &'static Location<'static>,
+    /// The name of the transform now asked for, if any.
+    pub second: Option<String>,
+    /// Where that was asked for.
+    pub second_at: &'static Location<'static>,
+}
+
+/// Two definitions of one index.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("conflicting definitions of index {name:?} on {informer}: defined at {first_at} and at {second_at}")]
+#[non_exhaustive]
+pub struct IndexConflict {
+    /// Which informer.
+    pub informer: InformerId,
+    /// The name of the index.
+    pub name: String,
+    /// Where the first definition was made.
+    pub first_at: &'static Location<'static>,
+    /// Where the second definition was made.
+    pub second_at: &'static Location<'static>,
 }
 
 fn transform_text(name: Option<&str>) -> String {

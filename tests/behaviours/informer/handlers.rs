@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube_client::{
-    Event, HandlerOptions, Informer, InformerOptions, Registration, RegisterError, Stopped, on_batch, on_event,
+    Event, HandlerOptions, Informer, InformerOptions, RegisterError, Registration, Stopped, on_batch, on_event,
     on_event_async,
 };
 use tokio::sync::Semaphore;
@@ -40,7 +40,11 @@ fn fold(entries: &[String]) -> BTreeMap<String, String> {
             assert!(state.remove(name).is_some(), "{entry}: not there");
         } else {
             let (old, new) = change.split_once('>').unwrap();
-            assert_eq!(state.insert(name.to_owned(), new.to_owned()).as_deref(), Some(old), "{entry}");
+            assert_eq!(
+                state.insert(name.to_owned(), new.to_owned()).as_deref(),
+                Some(old),
+                "{entry}"
+            );
         }
     }
     state
@@ -75,13 +79,19 @@ async fn each_handler_sees_everything_once(rig: Rig, count: usize) {
         .await;
     }
     let version = create(&namespace, "last", "1").await;
-    eventually("the last write", || async { (informer.last_version() == Some(version.clone())).then_some(()) }).await;
+    eventually("the last write", || async {
+        (informer.last_version() == Some(version.clone())).then_some(())
+    })
+    .await;
     let expected = cached(&informer);
     for (diary, registration) in [before, after].iter().chain(&amid).zip(&registrations) {
         registration.synced().await.unwrap();
         let state = eventually("the last event", || async {
             let entries = diary.entries();
-            entries.last().is_some_and(|entry| entry.starts_with("+last")).then(|| fold(&entries))
+            entries
+                .last()
+                .is_some_and(|entry| entry.starts_with("+last"))
+                .then(|| fold(&entries))
         })
         .await;
         assert_eq!(state, expected);
@@ -158,9 +168,15 @@ async fn registration_is_not_synced_while_an_initial_event_is_handled() {
     assert!(!early.has_synced());
     rig.run().await;
     let late = gated(&informer, &gate, &seen);
-    eventually("both calls", || async { (seen.load(Ordering::SeqCst) == 2).then_some(()) }).await;
+    eventually("both calls", || async {
+        (seen.load(Ordering::SeqCst) == 2).then_some(())
+    })
+    .await;
     assert!(informer.has_synced());
-    assert!(!early.has_synced() && !late.has_synced(), "the first initial event is still being handled");
+    assert!(
+        !early.has_synced() && !late.has_synced(),
+        "the first initial event is still being handled"
+    );
     gate.add_permits(2);
     early.synced().await.unwrap();
     late.synced().await.unwrap();
@@ -200,11 +216,20 @@ async fn panicking_handler_syncs_and_goes_on() {
     }
     update(&rig.server, &namespace, "a", "2").await;
     assert_eq!(diary.wait(3).await, ["+a=1!", "+b=1!", "a=1>2"]);
-    eventually("the third call", || async { (told.lock().unwrap().len() == 3).then_some(()) }).await;
+    eventually("the third call", || async {
+        (told.lock().unwrap().len() == 3).then_some(())
+    })
+    .await;
     let stats = informer.stats();
-    let panicked: Vec<(&str, u64)> =
-        stats.handlers.iter().map(|handler| (handler.name.as_str(), handler.panics)).collect();
-    assert_eq!(panicked, [("panics", 3), ("panics-later", 3), ("panics-batch", 2), ("diary", 0)]);
+    let panicked: Vec<(&str, u64)> = stats
+        .handlers
+        .iter()
+        .map(|handler| (handler.name.as_str(), handler.panics))
+        .collect();
+    assert_eq!(
+        panicked,
+        [("panics", 3), ("panics-later", 3), ("panics-batch", 2), ("diary", 0)]
+    );
     rig.end().await;
 }
 
@@ -222,7 +247,10 @@ async fn removed_handler_is_not_called_again() {
     let kept = Diary::default();
     kept.register(&informer);
     rig.run().await;
-    eventually("the first call", || async { (seen.load(Ordering::SeqCst) == 1).then_some(()) }).await;
+    eventually("the first call", || async {
+        (seen.load(Ordering::SeqCst) == 1).then_some(())
+    })
+    .await;
     registration.remove();
     registration.remove();
     assert!(registration.is_stopped());
@@ -254,7 +282,11 @@ async fn handlers_can_be_removed_at_any_moment() {
         HandlerOptions::default(),
     );
     informer.remove_handler(&before_start).unwrap();
-    assert_eq!(Arc::strong_count(&token), 1, "a handler removed before the start is dropped");
+    assert_eq!(
+        Arc::strong_count(&token),
+        1,
+        "a handler removed before the start is dropped"
+    );
     never.register(&informer).remove();
 
     let own: Arc<Mutex<Option<Registration>>> = Arc::default();
@@ -288,7 +320,11 @@ async fn handlers_can_be_removed_at_any_moment() {
 async fn foreign_registration_is_refused() {
     let rig = Rig::fake();
     let maps = rig.maps(InformerOptions::default());
-    let secrets = rig.client.informers().typed::<Secret>(InformerOptions::default()).unwrap();
+    let secrets = rig
+        .client
+        .informers()
+        .typed::<Secret>(InformerOptions::default())
+        .unwrap();
     let registration = Diary::default().register(&maps);
     let error = secrets.remove_handler(&registration).unwrap_err();
     assert!(matches!(error, RegisterError::ForeignRegistration { .. }), "{error}");

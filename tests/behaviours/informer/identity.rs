@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fake_apiserver::{Fault, Rule, Verb};
+use futures_util::FutureExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::core::{ApiResource, DynamicObject, Expression, Selector};
 use kube_client::{
@@ -52,7 +53,10 @@ cases!(everyone_shares_one_watch_per_identity);
 #[tokio::test(start_paused = true)]
 async fn server_sees_one_request_per_identity() {
     let rig = Rig::fake();
-    let (_one, _two) = (rig.maps(InformerOptions::default()), rig.maps(InformerOptions::default()));
+    let (_one, _two) = (
+        rig.maps(InformerOptions::default()),
+        rig.maps(InformerOptions::default()),
+    );
     rig.run().await;
     let requests = |verb| rig.memory().request_count(verb, "configmaps");
     assert_eq!((requests(Verb::List), requests(Verb::Watch)), (0, 1));
@@ -75,7 +79,9 @@ async fn representations_are_distinct_and_shared() {
     let typed = rig.maps(InformerOptions::default());
     let dynamic = informers.dynamic(&resource, InformerOptions::default()).unwrap();
     let metadata = informers.metadata(&resource, InformerOptions::default()).unwrap();
-    let _again = informers.of::<DynamicObject>(&resource, InformerOptions::default()).unwrap();
+    let _again = informers
+        .of::<DynamicObject>(&resource, InformerOptions::default())
+        .unwrap();
     rig.run().await;
     assert_eq!(rig.client.stats().informers.len(), 3);
     assert_eq!(rig.memory().open_watches("configmaps"), 3);
@@ -104,17 +110,26 @@ async fn conflicting_transforms_are_refused_by_name_and_place() {
     let informers = rig.client.informers();
     let with = |transform| InformerOptions::default().transform(transform);
     let first = informers.typed(with(Transform::new("drop-data", drop_data))).unwrap();
-    informers.typed(with(Transform::new("same-function", drop_data))).unwrap();
+    informers
+        .typed(with(Transform::new("same-function", drop_data)))
+        .unwrap();
     let captured = String::from("x");
-    let other = Transform::new("other", move |map: &mut ConfigMap| map.metadata.generate_name = Some(captured.clone()));
+    let other = Transform::new("other", move |map: &mut ConfigMap| {
+        map.metadata.generate_name = Some(captured.clone())
+    });
     for (options, second) in [(with(other), Some("other")), (InformerOptions::default(), None)] {
         let error = informers.typed(options).unwrap_err();
-        let RegisterError::TransformConflict { first: known, second: wanted, first_at, second_at, .. } = &error else {
-            panic!("{error}");
+        let RegisterError::TransformConflict(conflict) = &error else {
+            panic!("{error}")
         };
-        assert_eq!((known.as_deref(), wanted.as_deref()), (Some("drop-data"), second));
-        assert!(first_at.file().ends_with("identity.rs") && second_at.file().ends_with("identity.rs"));
-        assert_ne!(first_at.line(), second_at.line());
+        assert_eq!(
+            (conflict.first.as_deref(), conflict.second.as_deref()),
+            (Some("drop-data"), second)
+        );
+        for place in [conflict.first_at, conflict.second_at] {
+            assert!(place.file().ends_with("identity.rs"), "{place}");
+        }
+        assert_ne!(conflict.first_at.line(), conflict.second_at.line());
         assert!(error.to_string().contains("drop-data"), "{error}");
     }
     rig.run().await;
@@ -134,7 +149,11 @@ async fn informers_start_with_run_and_afterwards_at_once() {
     assert!(rig.memory().requests().is_empty());
     rig.run().await;
     registration.synced().await.unwrap();
-    let secrets = rig.client.informers().typed::<Secret>(InformerOptions::default()).unwrap();
+    let secrets = rig
+        .client
+        .informers()
+        .typed::<Secret>(InformerOptions::default())
+        .unwrap();
     secrets.synced().await.unwrap();
     assert_eq!(rig.memory().open_watches("secrets"), 1);
     rig.end().await;
@@ -145,7 +164,11 @@ async fn informers_start_with_run_and_afterwards_at_once() {
 async fn one_informer_starts_alone() {
     let rig = Rig::fake();
     let maps = rig.maps(InformerOptions::default());
-    let secrets = rig.client.informers().typed::<Secret>(InformerOptions::default()).unwrap();
+    let secrets = rig
+        .client
+        .informers()
+        .typed::<Secret>(InformerOptions::default())
+        .unwrap();
     maps.start();
     maps.synced().await.unwrap();
     assert!(!secrets.has_synced());
@@ -164,7 +187,9 @@ async fn run_and_wait_waits_for_every_store_and_no_handler() {
         on_event_async(|_| std::future::pending::<()>()),
         HandlerOptions::named("never"),
     );
-    let late = rig.memory().inject(Rule::new(Fault::Latency(std::time::Duration::from_secs(20))).resource("secrets"));
+    let late = rig
+        .memory()
+        .inject(Rule::new(Fault::Latency(std::time::Duration::from_secs(20))).resource("secrets"));
     let client = rig.client.clone();
     let (stop, waiting) = (rig.stop.clone(), Arc::new(AtomicU64::new(0)));
     let done = Arc::clone(&waiting);
@@ -173,7 +198,11 @@ async fn run_and_wait_waits_for_every_store_and_no_handler() {
         done.store(1, Ordering::SeqCst);
         result
     });
-    let secrets = rig.client.informers().typed::<Secret>(InformerOptions::default()).unwrap();
+    let secrets = rig
+        .client
+        .informers()
+        .typed::<Secret>(InformerOptions::default())
+        .unwrap();
     late.wait_fired(1).await;
     maps.synced().await.unwrap();
     assert_eq!(waiting.load(Ordering::SeqCst), 0, "the secrets are not there yet");
@@ -196,7 +225,10 @@ async fn run_and_wait_ends_with_the_stop() {
     rig.stop.cancel();
     assert!(matches!(wait.await.unwrap(), Err(SyncError::Stopped)));
     assert!(rig.client.is_stopped(), "the first token given stops the client");
-    assert!(matches!(rig.client.run_and_wait(&rig.stop).await, Err(SyncError::Stopped)));
+    assert!(matches!(
+        rig.client.run_and_wait(&rig.stop).await,
+        Err(SyncError::Stopped)
+    ));
     rig.end().await;
 }
 
@@ -207,7 +239,10 @@ async fn second_token_bounds_only_its_wait() {
     rig.run().await;
     let second = CancellationToken::new();
     second.cancel();
-    assert!(matches!(rig.client.run_and_wait(&second).await, Err(SyncError::Stopped)));
+    assert!(matches!(
+        rig.client.run_and_wait(&second).await,
+        Err(SyncError::Stopped)
+    ));
     assert!(!rig.client.is_stopped());
     rig.run().await;
     rig.end().await;
@@ -218,20 +253,65 @@ async fn second_token_bounds_only_its_wait() {
 async fn fail_fast_names_kind_and_cause() {
     let rig = Rig::fake();
     let maps = rig.maps(InformerOptions::default());
-    let _secrets = rig.client.informers().typed::<Secret>(InformerOptions::default()).unwrap();
-    let forbid = rig.memory().inject(Rule::new(Fault::status(403)).resource("configmaps"));
-    let error = rig.client.run_and_wait_with(&rig.stop, SyncOptions::fail_fast()).await.unwrap_err();
-    let SyncError::Blocked { informers } = &error else { panic!("{error}") };
+    let _secrets = rig
+        .client
+        .informers()
+        .typed::<Secret>(InformerOptions::default())
+        .unwrap();
+    let forbid = rig
+        .memory()
+        .inject(Rule::new(Fault::status(403)).resource("configmaps"));
+    let error = rig
+        .client
+        .run_and_wait_with(&rig.stop, SyncOptions::fail_fast())
+        .await
+        .unwrap_err();
+    let SyncError::Blocked { informers } = &error else {
+        panic!("{error}")
+    };
     assert_eq!(informers.len(), 1);
     assert_eq!(informers[0].informer.resource, "configmaps/v1");
     assert_eq!(informers[0].error.kind, WatchErrorKind::Forbidden);
     assert!(
-        error.to_string().starts_with("cannot fill the cache: configmaps/v1: forbidden: cannot list configmaps"),
+        error
+            .to_string()
+            .starts_with("cannot fill the cache: configmaps/v1: forbidden: cannot list configmaps"),
         "{error}"
     );
     forbid.remove();
     rig.run().await;
     assert!(maps.has_synced());
+    rig.end().await;
+}
+
+// [I5] caches and handlers can be waited for together, by name
+#[tokio::test(start_paused = true)]
+async fn wait_for_cache_sync_waits_for_all_or_the_stop() {
+    let rig = Rig::fake();
+    let maps = rig.maps(InformerOptions::default());
+    let slow = maps.add_handler(
+        on_event_async(|_| tokio::time::sleep(std::time::Duration::from_secs(12))),
+        HandlerOptions::named("slow"),
+    );
+    let namespace = rig.server.namespace().await;
+    create(&namespace, "a", "1").await;
+    rig.client.start();
+    let start = tokio::time::Instant::now();
+    let caches = || [("maps", maps.synced().boxed()), ("slow", slow.synced().boxed())];
+    rig.client
+        .wait_for_cache_sync("case", &rig.stop, caches())
+        .await
+        .unwrap();
+    assert_eq!(start.elapsed().as_secs(), 12);
+    let stop = CancellationToken::new();
+    stop.cancel();
+    let stopped = rig.client.wait_for_cache_sync("case", &stop, caches()).await;
+    assert!(matches!(stopped, Err(SyncError::Stopped)));
+    slow.remove();
+    rig.client.shutdown().await;
+    let late = [("late", rig.maps(InformerOptions::default()).synced().boxed())];
+    let stopped = rig.client.wait_for_cache_sync("case", &rig.stop, late).await;
+    assert!(matches!(stopped, Err(SyncError::Stopped)));
     rig.end().await;
 }
 

@@ -27,7 +27,11 @@ fn equals_scan(index: &Index<ConfigMap>, informer: &Informer<ConfigMap>) {
         let names = |maps: Vec<Arc<ConfigMap>>| -> BTreeSet<Option<String>> {
             maps.iter().map(|map| map.metadata.name.clone()).collect()
         };
-        let scan = all.iter().filter(|map| letters(map).contains(wanted)).cloned().collect();
+        let scan = all
+            .iter()
+            .filter(|map| letters(map).contains(wanted))
+            .cloned()
+            .collect();
         assert_eq!(names(index.get(wanted)), names(scan), "{wanted}");
     }
 }
@@ -75,7 +79,10 @@ async fn index_is_current_when_a_handler_runs() {
         on_event(move |event: &Event<ConfigMap>| {
             if let Event::Updated { new, .. } = event {
                 for letter in letters(new) {
-                    assert!(reads.get(&letter).iter().any(|found| Arc::ptr_eq(found, new)), "{letter} is missing");
+                    assert!(
+                        reads.get(&letter).iter().any(|found| Arc::ptr_eq(found, new)),
+                        "{letter} is missing"
+                    );
                 }
                 *count.lock().unwrap() += 1;
             }
@@ -87,7 +94,10 @@ async fn index_is_current_when_a_handler_runs() {
     create(&namespace, "a", "a").await;
     for n in 0..20 {
         update(&rig.server, &namespace, "a", &format!("b{n}")).await;
-        eventually("the update", || async { (*seen.lock().unwrap() == n + 1).then_some(()) }).await;
+        eventually("the update", || async {
+            (*seen.lock().unwrap() == n + 1).then_some(())
+        })
+        .await;
     }
     assert_eq!(informer.stats().handlers[0].panics, 0);
     rig.end().await;
@@ -113,7 +123,10 @@ async fn index_added_amid_events_equals_a_scan() {
         }
     }
     let version = create(&namespace, "last", "z").await;
-    eventually("the last write", || async { (informer.last_version() == Some(version.clone())).then_some(()) }).await;
+    eventually("the last write", || async {
+        (informer.last_version() == Some(version.clone())).then_some(())
+    })
+    .await;
     for index in &indexes {
         equals_scan(index, &informer);
     }
@@ -128,10 +141,15 @@ async fn index_of_the_same_name_is_shared_or_refused() {
     let informer = rig.maps_in(&namespace);
     informer.add_index(&IndexDef::new("letters", letters)).unwrap();
     informer.add_index(&IndexDef::new("letters", letters)).unwrap();
-    let error = informer.add_index(&IndexDef::new("letters", |map: &ConfigMap| [value(map)])).unwrap_err();
-    let RegisterError::IndexConflict { name, first_at, second_at, .. } = &error else { panic!("{error}") };
-    assert_eq!(name, "letters");
-    assert!(first_at.file().ends_with("index.rs") && first_at.line() < second_at.line());
+    let error = informer
+        .add_index(&IndexDef::new("letters", |map: &ConfigMap| [value(map)]))
+        .unwrap_err();
+    let RegisterError::IndexConflict(conflict) = &error else {
+        panic!("{error}")
+    };
+    assert_eq!(conflict.name, "letters");
+    assert!(conflict.first_at.file().ends_with("index.rs"), "{error}");
+    assert!(conflict.first_at.line() < conflict.second_at.line(), "{error}");
     rig.end().await;
 }
 
@@ -140,7 +158,9 @@ async fn index_of_the_same_name_is_shared_or_refused() {
 async fn panicking_extractor_leaves_the_object_without_values() {
     let rig = Rig::fake();
     let namespace = rig.server.namespace().await;
-    namespace.create("configmaps", &json!({"metadata": {"name": "bad"}})).await;
+    namespace
+        .create("configmaps", &json!({"metadata": {"name": "bad"}}))
+        .await;
     create(&namespace, "good", "v").await;
     let informer = rig.maps_in(&namespace);
     let index = informer
@@ -150,7 +170,10 @@ async fn panicking_extractor_leaves_the_object_without_values() {
         .unwrap();
     rig.run().await;
     assert_eq!(informer.len(), 2);
-    assert_eq!(index.values().iter().map(ToString::to_string).collect::<Vec<_>>(), ["v"]);
+    assert_eq!(
+        index.values().iter().map(ToString::to_string).collect::<Vec<_>>(),
+        ["v"]
+    );
     // and it comes back with the next good version
     update(&rig.server, &namespace, "bad", "w").await;
     eventually("the new value", || async { (index.get("w").len() == 1).then_some(()) }).await;

@@ -41,7 +41,10 @@ async fn stop_during_back_off_ends_at_once() {
     let refuse = rig.memory().inject(Rule::new(Fault::Refuse));
     let informer = started(&rig);
     refuse.wait_fired(4).await;
-    eventually("the back-off", || async { (informer.stats().phase == Phase::Backoff).then_some(()) }).await;
+    eventually("the back-off", || async {
+        (informer.stats().phase == Phase::Backoff).then_some(())
+    })
+    .await;
     ends_at_once(rig).await;
 }
 
@@ -53,7 +56,9 @@ async fn stop_during_a_list_ends_at_once() {
         if verb == Verb::List {
             rig.memory().inject(Rule::new(Fault::status(422)).verb(Verb::Watch));
         }
-        let slow = rig.memory().inject(Rule::new(Fault::Latency(Duration::from_secs(3600))).verb(verb));
+        let slow = rig
+            .memory()
+            .inject(Rule::new(Fault::Latency(Duration::from_secs(3600))).verb(verb));
         let informer = started(&rig);
         slow.wait_fired(1).await;
         assert!(!informer.has_synced());
@@ -78,7 +83,10 @@ async fn stop_during_watch_and_handler_work_ends_at_once() {
         HandlerOptions::default(),
     );
     informer.synced().await.unwrap();
-    eventually("the call", || async { (calls.load(Ordering::SeqCst) == 1).then_some(()) }).await;
+    eventually("the call", || async {
+        (calls.load(Ordering::SeqCst) == 1).then_some(())
+    })
+    .await;
     assert_eq!(rig.client.stats().watches_open(), 1);
     ends_at_once(rig).await;
     assert!(registration.is_stopped());
@@ -88,7 +96,10 @@ async fn stop_during_watch_and_handler_work_ends_at_once() {
 /// A client of its own on a server, with a handler and an informer that has synced.
 async fn running(server: &Server) -> (Client, Informer<ConfigMap>, Arc<()>) {
     let client = Client::new(server.client()).unwrap();
-    let informer = client.informers().typed::<ConfigMap>(InformerOptions::default()).unwrap();
+    let informer = client
+        .informers()
+        .typed::<ConfigMap>(InformerOptions::default())
+        .unwrap();
     let token = Arc::new(());
     let held = Arc::clone(&token);
     informer.add_handler(
@@ -114,7 +125,10 @@ async fn dropping_the_last_client_ends_everything() {
     drop(clone);
     assert!(informer.is_stopped());
     server.in_memory().unwrap().wait_for_no_watches().await;
-    eventually("the handler is dropped", || async { (Arc::strong_count(&token) == 1).then_some(()) }).await;
+    eventually("the handler is dropped", || async {
+        (Arc::strong_count(&token) == 1).then_some(())
+    })
+    .await;
     assert_eq!(cached(&informer)["a"], "2");
     assert_eq!(informer.stats().phase, Phase::Stopped);
 }
@@ -124,7 +138,10 @@ async fn dropping_the_last_client_ends_everything() {
 async fn dropping_a_client_that_never_ran_drops_its_handlers() {
     let server = Server::fake();
     let client = Client::new(server.client()).unwrap();
-    let informer = client.informers().typed::<ConfigMap>(InformerOptions::default()).unwrap();
+    let informer = client
+        .informers()
+        .typed::<ConfigMap>(InformerOptions::default())
+        .unwrap();
     let token = Arc::new(());
     let held = Arc::clone(&token);
     let registration = informer.add_handler(
@@ -190,7 +207,10 @@ async fn failing_transform_makes_the_object_undecodable() {
     assert_eq!(cached(&informer).into_keys().collect::<Vec<_>>(), ["good"]);
     let mut undecodable = informer.undecodable();
     undecodable.sort_unstable();
-    let texts: Vec<String> = undecodable.iter().map(|(key, error)| format!("{}: {error}", key.name())).collect();
+    let texts: Vec<String> = undecodable
+        .iter()
+        .map(|(key, error)| format!("{}: {error}", key.name()))
+        .collect();
     assert_eq!(
         texts,
         [
@@ -199,7 +219,10 @@ async fn failing_transform_makes_the_object_undecodable() {
         ]
     );
     update(&rig.server, &namespace, "panics", "2").await;
-    eventually("the good version", || async { (cached(&informer).len() == 2).then_some(()) }).await;
+    eventually("the good version", || async {
+        (cached(&informer).len() == 2).then_some(())
+    })
+    .await;
     assert_eq!(informer.undecodable().len(), 1);
     rig.end().await;
 }

@@ -47,7 +47,12 @@ async fn both_forms_of_a_list_give_the_same_cache(server: Server) {
     let streamed = cached(&streaming);
     assert_eq!(streamed.len(), 7);
     rig.client.informers().remove(&streaming);
-    let paged = rig.maps(in_namespace().list_mode(ListMode::Paged).initial_list(InitialList::Consistent).page_size(3));
+    let paged = rig.maps(
+        in_namespace()
+            .list_mode(ListMode::Paged)
+            .initial_list(InitialList::Consistent)
+            .page_size(3),
+    );
     paged.synced().await.unwrap();
     assert_eq!(cached(&paged), streamed);
     let of = |informer: &kube_client::Informer<_>| informer.list(None, &kube::core::Selector::default());
@@ -58,7 +63,10 @@ async fn both_forms_of_a_list_give_the_same_cache(server: Server) {
     rig.end().await;
 }
 
-cases!(streaming_list_becomes_the_watch, both_forms_of_a_list_give_the_same_cache);
+cases!(
+    streaming_list_becomes_the_watch,
+    both_forms_of_a_list_give_the_same_cache
+);
 
 // [I14] a stream that breaks before its end bookmark starts over; what it brought is not shown
 #[tokio::test(start_paused = true)]
@@ -68,7 +76,11 @@ async fn broken_streaming_list_shows_nothing_and_starts_over() {
     for name in ["a", "b", "c"] {
         create(&namespace, name, "1").await;
     }
-    let cut = Rule::new(Fault::Reset { after: 2, cut: fake_apiserver::Cut::MidLine }).resource("configmaps");
+    let cut = Rule::new(Fault::Reset {
+        after: 2,
+        cut: fake_apiserver::Cut::MidLine,
+    })
+    .resource("configmaps");
     let rule = rig.memory().inject(cut.times(2));
     let informer = rig.maps_in(&namespace);
     let diary = Diary::default();
@@ -89,7 +101,12 @@ async fn refused_streaming_falls_back_and_is_remembered() {
     let rig = Rig::fake();
     let namespace = rig.server.namespace().await;
     create(&namespace, "a", "1").await;
-    let refuse = rig.memory().inject(Rule::new(Fault::status(422)).verb(Verb::Watch).resource("configmaps").times(1));
+    let refuse = rig.memory().inject(
+        Rule::new(Fault::status(422))
+            .verb(Verb::Watch)
+            .resource("configmaps")
+            .times(1),
+    );
     let informer = rig.maps_in(&namespace);
     rig.run().await;
     assert_eq!(cached(&informer).len(), 1);
@@ -97,13 +114,22 @@ async fn refused_streaming_falls_back_and_is_remembered() {
     assert_eq!(rig.memory().request_count(Verb::List, "configmaps"), 1);
     // a relist later: pages again, no new attempt to stream
     tokio::time::sleep(Duration::from_secs(2)).await;
-    rig.memory().inject(Rule::new(Fault::Compact).verb(Verb::Watch).times(1));
+    rig.memory()
+        .inject(Rule::new(Fault::Compact).verb(Verb::Watch).times(1));
     update(&rig.server, &namespace, "a", "2").await;
     let version = create(&namespace, "b", "1").await;
     rig.memory().close_watches("configmaps");
-    eventually("the last write", || async { (informer.last_version() == Some(version.clone())).then_some(()) }).await;
+    eventually("the last write", || async {
+        (informer.last_version() == Some(version.clone())).then_some(())
+    })
+    .await;
     let streaming = |query: &str| query.contains("sendInitialEvents");
-    let streams = rig.memory().requests().iter().filter(|request| streaming(&request.query)).count();
+    let streams = rig
+        .memory()
+        .requests()
+        .iter()
+        .filter(|request| streaming(&request.query))
+        .count();
     assert_eq!(streams, 1);
     rig.end().await;
 }
@@ -114,9 +140,11 @@ async fn withheld_end_bookmark_falls_back_to_pages() {
     let rig = Rig::fake();
     let namespace = rig.server.namespace().await;
     create(&namespace, "a", "1").await;
-    rig.memory().inject(Rule::new(Fault::WithholdInitialEventsEnd).resource("configmaps"));
+    rig.memory()
+        .inject(Rule::new(Fault::WithholdInitialEventsEnd).resource("configmaps"));
     // regular bookmarks would count as a sign of life
-    rig.memory().inject(Rule::new(Fault::WithholdBookmarks).resource("configmaps"));
+    rig.memory()
+        .inject(Rule::new(Fault::WithholdBookmarks).resource("configmaps"));
     let start = Instant::now();
     let informer = rig.maps_in(&namespace);
     rig.run().await;
@@ -154,14 +182,28 @@ async fn paged_list_is_one_state_and_survives_an_expired_token() {
     rig.client.informers().remove(&informer);
 
     rig.memory().clear_requests();
-    // the history is gone when the fourth page is asked for; what came after the first pages is part of the new list
-    rig.memory().inject(Rule::new(Fault::Compact).verb(Verb::List).resource("configmaps").page(4));
+    // The third page is slow. Meanwhile there is a write, and when the fourth is asked for the history is gone: the new
+    // list has what was written.
+    rig.memory().inject(
+        Rule::new(Fault::Compact)
+            .verb(Verb::List)
+            .resource("configmaps")
+            .page(4),
+    );
+    let slow = Fault::Latency(Duration::from_secs(60));
+    let slow = rig
+        .memory()
+        .inject(Rule::new(slow).verb(Verb::List).resource("configmaps").page(3));
     let again = rig.maps(options());
-    rig.memory().wait_for_requests(Verb::List, "configmaps", 2).await;
+    again.start();
+    slow.wait_fired(1).await;
     let namespace = rig.server.namespace().await;
     let last = create(&namespace, "late", "1").await;
     again.synced().await.unwrap();
-    eventually("the late write", || async { (again.last_version() == Some(last.clone())).then_some(()) }).await;
+    eventually("the late write", || async {
+        (again.last_version() == Some(last.clone())).then_some(())
+    })
+    .await;
     assert_eq!(cached(&again).len(), 5001);
     let queries: Vec<String> = rig
         .memory()
@@ -170,7 +212,11 @@ async fn paged_list_is_one_state_and_survives_an_expired_token() {
         .filter(|request| request.verb == Verb::List && request.resource == "configmaps")
         .map(|request| request.query.clone())
         .collect();
-    assert_eq!(queries.len(), 5, "three pages, the expired one, and all at once: {queries:?}");
+    assert_eq!(
+        queries.len(),
+        5,
+        "three pages, the expired one, and all at once: {queries:?}"
+    );
     assert_eq!(queries[4], "");
     assert!(rig.errors().iter().any(|error| error.kind == WatchErrorKind::Expired));
     rig.end().await;

@@ -4,6 +4,7 @@
 //! clock or the request log run on the in-memory server alone. Every case ends with [`Rig::end`], which asserts that
 //! nothing is left: no task, no watch, no handler.
 
+mod connection;
 mod handlers;
 mod identity;
 mod index;
@@ -110,13 +111,19 @@ pub(crate) async fn delete(server: &Server, namespace: &Namespace, name: &str) {
 
 /// The entry `v`.
 pub(crate) fn value(map: &ConfigMap) -> String {
-    map.data.as_ref().and_then(|data| data.get("v")).cloned().unwrap_or_default()
+    map.data
+        .as_ref()
+        .and_then(|data| data.get("v"))
+        .cloned()
+        .unwrap_or_default()
 }
 
 /// Names and values in the cache, but for what the server itself puts into every namespace.
 pub(crate) fn cached(informer: &Informer<ConfigMap>) -> BTreeMap<String, String> {
     let maps = informer.list(None, &Selector::default());
-    let named = maps.iter().map(|map| (map.metadata.name.clone().unwrap_or_default(), value(map)));
+    let named = maps
+        .iter()
+        .map(|map| (map.metadata.name.clone().unwrap_or_default(), value(map)));
     named.filter(|(name, _)| name != "kube-root-ca.crt").collect()
 }
 

@@ -12,9 +12,11 @@ use super::{Diary, Rig, cached, create, delete, update};
 use crate::harness::{Namespace, eventually};
 
 /// Waits until the informer has seen everything that the server holds.
-async fn caught_up(rig: &Rig, informer: &kube_client::Informer<k8s_openapi::api::core::v1::ConfigMap>, version: &str) {
-    let _ = rig;
-    eventually("the last write", || async { (informer.last_version().as_deref() == Some(version)).then_some(()) }).await;
+async fn caught_up(informer: &kube_client::Informer<k8s_openapi::api::core::v1::ConfigMap>, version: &str) {
+    eventually("the last write", || async {
+        (informer.last_version().as_deref() == Some(version)).then_some(())
+    })
+    .await;
 }
 
 /// While watches are refused: changes a, deletes b, re-creates c, adds e; d stays.
@@ -40,20 +42,32 @@ async fn relist_after(expire: impl FnOnce(&Rig)) {
     let kept = informer.get(&super::key(&namespace, "d")).unwrap();
     tokio::time::sleep(Duration::from_secs(3)).await;
     // away: no watch while everything changes
-    let away = rig.memory().inject(Rule::new(Fault::Refuse).verb(Verb::Watch).resource("configmaps"));
+    let away = rig
+        .memory()
+        .inject(Rule::new(Fault::Refuse).verb(Verb::Watch).resource("configmaps"));
     rig.memory().close_watches("configmaps");
     away.wait_fired(1).await;
     let version = change_everything(&rig, &namespace).await;
     expire(&rig);
     away.remove();
-    caught_up(&rig, &informer, &version).await;
+    caught_up(&informer, &version).await;
     let mut told = diary.wait(4 + 5).await.split_off(4);
     // the order across keys is the relist's own business, the order per key is not
     let position = |entries: &[String], entry: &str| entries.iter().position(|told| told == entry).expect("told");
-    assert!(position(&told, "-c=1?") < position(&told, "+c=3"), "[I12] Deleted, then Added: {told:?}");
+    assert!(
+        position(&told, "-c=1?") < position(&told, "+c=3"),
+        "[I12] Deleted, then Added: {told:?}"
+    );
     told.sort_unstable();
-    assert_eq!(told, ["+c=3", "+e=1", "-b=1?", "-c=1?", "a=1>2"], "[I16] nothing about d, deletes are stale");
-    assert!(std::sync::Arc::ptr_eq(&kept, &informer.get(&super::key(&namespace, "d")).unwrap()));
+    assert_eq!(
+        told,
+        ["+c=3", "+e=1", "-b=1?", "-c=1?", "a=1>2"],
+        "[I16] nothing about d, deletes are stale"
+    );
+    assert!(std::sync::Arc::ptr_eq(
+        &kept,
+        &informer.get(&super::key(&namespace, "d")).unwrap()
+    ));
     assert!(rig.errors().iter().any(|error| error.kind == WatchErrorKind::Expired));
     assert_eq!(informer.stats().lists, 2);
     rig.end().await;
@@ -69,7 +83,12 @@ async fn relist_after_an_expired_event_tells_the_difference() {
 #[tokio::test(start_paused = true)]
 async fn relist_after_an_expired_status_tells_the_difference() {
     relist_after(|rig| {
-        rig.memory().inject(Rule::new(Fault::status(410)).verb(Verb::Watch).resource("configmaps").times(1));
+        rig.memory().inject(
+            Rule::new(Fault::status(410))
+                .verb(Verb::Watch)
+                .resource("configmaps")
+                .times(1),
+        );
     })
     .await;
 }
@@ -88,12 +107,19 @@ async fn relist_of_the_same_state_says_nothing() {
     rig.run().await;
     diary.wait(50).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let expired = Rule::new(Fault::WatchError { after: 0, status: StatusFault::new(410) });
-    rig.memory().inject(expired.verb(Verb::Watch).resource("configmaps").times(1));
+    let expired = Rule::new(Fault::WatchError {
+        after: 0,
+        status: StatusFault::new(410),
+    });
+    rig.memory()
+        .inject(expired.verb(Verb::Watch).resource("configmaps").times(1));
     rig.memory().close_watches("configmaps");
-    eventually("a second list", || async { (informer.stats().lists == 2).then_some(()) }).await;
+    eventually("a second list", || async {
+        (informer.stats().lists == 2).then_some(())
+    })
+    .await;
     let version = create(&namespace, "last", "1").await;
-    caught_up(&rig, &informer, &version).await;
+    caught_up(&informer, &version).await;
     assert_eq!(diary.wait(51).await.len(), 51);
     rig.end().await;
 }
@@ -107,7 +133,10 @@ async fn watches_that_end_at_once_are_paced() {
     let informer = rig.maps_in(&namespace);
     rig.run().await;
     let start = Instant::now();
-    let rule = Rule::new(Fault::EndWatch { after: 0 }).verb(Verb::Watch).resource("configmaps").times(1000);
+    let rule = Rule::new(Fault::EndWatch { after: 0 })
+        .verb(Verb::Watch)
+        .resource("configmaps")
+        .times(1000);
     let rule = rig.memory().inject(rule);
     rig.memory().close_watches("configmaps");
     rule.wait_fired(1000).await;
@@ -115,8 +144,11 @@ async fn watches_that_end_at_once_are_paced() {
     // 0.8 + 1.6 + … + 25.6 s, then 30 s each; at most half as much again with jitter
     let least = Duration::from_secs(30 * (1000 - 10));
     assert!(elapsed >= least && elapsed <= least.mul_f64(1.6), "{elapsed:?}");
+    rig.memory()
+        .wait_for_requests(Verb::Watch, "configmaps", 1 + 1000 + 1)
+        .await;
     let version = create(&namespace, "b", "1").await;
-    caught_up(&rig, &informer, &version).await;
+    caught_up(&informer, &version).await;
     assert_eq!(informer.stats().lists, 1);
     assert_eq!(rig.errors().len(), 0, "a clean end is no failure");
     rig.end().await;
@@ -135,7 +167,7 @@ async fn watch_that_ends_after_a_while_is_resumed_at_once() {
     rig.memory().wait_for_requests(Verb::Watch, "configmaps", 2).await;
     assert!(start.elapsed() < Duration::from_millis(5), "{:?}", start.elapsed());
     let version = create(&namespace, "a", "1").await;
-    caught_up(&rig, &informer, &version).await;
+    caught_up(&informer, &version).await;
     rig.end().await;
 }
 
@@ -154,7 +186,8 @@ async fn throttled_and_refused_watches_resume_without_a_list() {
     let version = informer.last_version().unwrap();
     rig.memory().clear_requests();
     let watches = |fault: Fault| Rule::new(fault).verb(Verb::Watch).resource("configmaps").times(1);
-    rig.memory().inject(watches(StatusFault::new(429).retry_after(23).into()));
+    rig.memory()
+        .inject(watches(StatusFault::new(429).retry_after(23).into()));
     rig.memory().inject(watches(Fault::Refuse));
     let start = Instant::now();
     rig.memory().close_watches("configmaps");
@@ -163,13 +196,28 @@ async fn throttled_and_refused_watches_resume_without_a_list() {
     rig.memory().wait_for_watches("configmaps", 1).await;
     create(&namespace, "b", "1").await;
     assert_eq!(diary.wait(2).await, ["+a=1!", "+b=1"]);
-    for request in rig.memory().requests().iter().filter(|request| request.verb == Verb::Watch) {
-        assert!(request.query.contains(&format!("resourceVersion={version}")), "{}", request.query);
+    for request in rig
+        .memory()
+        .requests()
+        .iter()
+        .filter(|request| request.verb == Verb::Watch)
+    {
+        assert!(
+            request.query.contains(&format!("resourceVersion={version}")),
+            "{}",
+            request.query
+        );
     }
     assert_eq!(rig.memory().request_count(Verb::List, "configmaps"), 0);
     let kinds: Vec<WatchErrorKind> = rig.errors().iter().map(|error| error.kind.clone()).collect();
     let retry_after = Some(Duration::from_secs(23));
-    assert_eq!(kinds, [WatchErrorKind::TooManyRequests { retry_after }, WatchErrorKind::Unreachable]);
+    assert_eq!(
+        kinds,
+        [
+            WatchErrorKind::TooManyRequests { retry_after },
+            WatchErrorKind::Unreachable
+        ]
+    );
     rig.end().await;
 }
 
@@ -178,7 +226,9 @@ async fn throttled_and_refused_watches_resume_without_a_list() {
 async fn denied_and_missing_kinds_are_visible_within_a_step() {
     let rig = Rig::fake();
     let namespace = rig.server.namespace().await;
-    let forbid = rig.memory().inject(Rule::new(Fault::status(403)).resource("configmaps"));
+    let forbid = rig
+        .memory()
+        .inject(Rule::new(Fault::status(403)).resource("configmaps"));
     let maps = rig.maps_in(&namespace);
     let missing = ApiResource {
         group: "example.com".into(),
@@ -187,7 +237,11 @@ async fn denied_and_missing_kinds_are_visible_within_a_step() {
         kind: "Widget".into(),
         plural: "widgets".into(),
     };
-    let widgets = rig.client.informers().dynamic(&missing, InformerOptions::default()).unwrap();
+    let widgets = rig
+        .client
+        .informers()
+        .dynamic(&missing, InformerOptions::default())
+        .unwrap();
     let start = Instant::now();
     rig.client.start();
     eventually("both failures", || async { (rig.errors().len() >= 2).then_some(()) }).await;
@@ -195,14 +249,22 @@ async fn denied_and_missing_kinds_are_visible_within_a_step() {
     let error = |stats: kube_client::InformerStats| stats.error.expect("a failure");
     let denied = error(maps.stats());
     assert_eq!(denied.kind, WatchErrorKind::Forbidden);
-    assert!(denied.to_string().starts_with("forbidden: cannot list configmaps: "), "{denied}");
+    assert!(
+        denied.to_string().starts_with("forbidden: cannot list configmaps: "),
+        "{denied}"
+    );
     let absent = error(widgets.stats());
     assert_eq!(absent.kind, WatchErrorKind::NotFound);
     assert!(
-        absent.to_string().starts_with("not found: the server does not serve widgets.example.com in version v1"),
+        absent
+            .to_string()
+            .starts_with("not found: the server does not serve widgets.example.com in version v1"),
         "{absent}"
     );
-    assert_eq!((maps.stats().phase, widgets.stats().phase), (Phase::Backoff, Phase::Backoff));
+    assert_eq!(
+        (maps.stats().phase, widgets.stats().phase),
+        (Phase::Backoff, Phase::Backoff)
+    );
     assert_eq!(rig.client.stats().failing().count(), 2);
     forbid.remove();
     maps.synced().await.unwrap();
@@ -221,18 +283,27 @@ async fn lost_rights_keep_the_cache_and_show() {
     let informer = rig.maps_in(&namespace);
     rig.run().await;
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let forbid = rig.memory().inject(Rule::new(Fault::status(403)).resource("configmaps"));
+    let forbid = rig
+        .memory()
+        .inject(Rule::new(Fault::status(403)).resource("configmaps"));
     rig.memory().close_watches("configmaps");
     forbid.wait_fired(3).await;
     eventually("the failure", || async { informer.stats().error }).await;
-    assert_eq!(informer.stats().error.unwrap().to_string().split(": ").take(2).collect::<Vec<_>>(), [
-        "forbidden",
-        "cannot watch configmaps"
-    ]);
+    assert_eq!(
+        informer
+            .stats()
+            .error
+            .unwrap()
+            .to_string()
+            .split(": ")
+            .take(2)
+            .collect::<Vec<_>>(),
+        ["forbidden", "cannot watch configmaps"]
+    );
     assert_eq!(cached(&informer).len(), 1);
     forbid.remove();
     let version = create(&namespace, "b", "1").await;
-    caught_up(&rig, &informer, &version).await;
+    caught_up(&informer, &version).await;
     assert!(informer.stats().error.is_none());
     rig.end().await;
 }

@@ -4,11 +4,14 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use tokio::time::{Instant, interval_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::client::{Client, Core};
-use crate::error::{BlockedInformer, SyncError};
+use crate::error::{BlockedInformer, Stopped, SyncError};
 use crate::informer::factory::Control;
 
 /// How often a wait says what it waits for.
@@ -66,53 +69,6 @@ impl Client {
     pub async fn run_and_wait_with(&self, stop: &CancellationToken, options: SyncOptions) -> Result<(), SyncError> {
         self.link(stop);
         self.start();
-        let all = || self.core().registry.all();
-        self.wait(stop, options, "informers", all).await
-    }
-
-    /// Waits until the caches of these informers are filled; says every 5 s, under `name`, which one it waits for.
-    ///
-    /// # Errors
-    ///
-    /// [`SyncError::Stopped`] if `stop` was cancelled, or the client shut down, before.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future ends the wait.
-    pub async fn wait_for_cache_sync(
-        &self,
-        name: &str,
-        stop: &CancellationToken,
-        has_synced: &[&(dyn Fn() -> bool + Sync)],
-    ) -> Result<(), SyncError> {
-        let mut remind = interval_at(Instant::now() + REMIND, REMIND);
-        loop {
-            let changed = self.core().env.changed.notified();
-            tokio::pin!(changed);
-            changed.as_mut().enable();
-            let waiting = has_synced.iter().filter(|has_synced| !has_synced()).count();
-            if waiting == 0 {
-                return Ok(());
-            }
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => return Err(SyncError::Stopped),
-                () = self.core().env.stop.cancelled() => return Err(SyncError::Stopped),
-                () = &mut changed => {}
-                _ = remind.tick() => {
-                    tracing::warn!(cluster = %self.cluster_id(), "{name}: still waiting for {waiting} caches to sync");
-                }
-            }
-        }
-    }
-
-    async fn wait(
-        &self,
-        stop: &CancellationToken,
-        options: SyncOptions,
-        name: &str,
-        all: impl Fn() -> Vec<Arc<dyn Control>> + Send,
-    ) -> Result<(), SyncError> {
         let mut remind = interval_at(Instant::now() + REMIND, REMIND);
         loop {
             // Listen before looking, so that no change falls in between.
@@ -122,7 +78,13 @@ impl Client {
             if stop.is_cancelled() || self.is_stopped() {
                 return Err(SyncError::Stopped);
             }
-            let missing: Vec<_> = all().into_iter().filter(|informer| !informer.is_filled()).collect();
+            let missing: Vec<_> = self
+                .core()
+                .registry
+                .all()
+                .into_iter()
+                .filter(|informer| !informer.is_filled())
+                .collect();
             if missing.is_empty() {
                 return Ok(());
             }
@@ -137,21 +99,59 @@ impl Client {
                 () = stop.cancelled() => {}
                 () = self.core().env.stop.cancelled() => {}
                 () = &mut changed => {}
-                _ = remind.tick() => self.remind(name, &missing),
+                _ = remind.tick() => self.remind(&missing),
             }
         }
     }
 
-    fn remind(&self, name: &str, missing: &[Arc<dyn Control>]) {
+    fn remind(&self, missing: &[Arc<dyn Control>]) {
         for informer in missing {
             let cause = informer
                 .blocking_error()
                 .map_or_else(|| "no answer yet".to_owned(), |error| error.to_string());
-            tracing::warn!(
-                cluster = %self.cluster_id(),
-                informer = %informer.id(),
-                "{name}: still waiting for the first sync: {cause}"
-            );
+            let cluster = self.cluster_id();
+            tracing::warn!(cluster, informer = %informer.id(), "still waiting for the first sync: {cause}");
+        }
+    }
+
+    /// Waits until all of these have synced: [`Informer::synced`](crate::Informer::synced),
+    /// [`Registration::synced`](crate::Registration::synced), or anything else with a name. Says every 5 s, under
+    /// `name`, which ones it waits for.
+    ///
+    /// # Errors
+    ///
+    /// [`SyncError::Stopped`] if `stop` was cancelled, the client shut down, or one of them stopped, before.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future ends the wait.
+    pub async fn wait_for_cache_sync<'a>(
+        &self,
+        name: &str,
+        stop: &CancellationToken,
+        caches: impl IntoIterator<Item = (&'a str, BoxFuture<'a, Result<(), Stopped>>)>,
+    ) -> Result<(), SyncError> {
+        let mut missing = Vec::new();
+        let mut waits = FuturesUnordered::new();
+        for (cache, synced) in caches {
+            missing.push(cache);
+            waits.push(synced.map(move |result| (cache, result)));
+        }
+        let mut remind = interval_at(Instant::now() + REMIND, REMIND);
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return Err(SyncError::Stopped),
+                () = self.core().env.stop.cancelled() => return Err(SyncError::Stopped),
+                next = waits.next() => match next {
+                    None => return Ok(()),
+                    Some((cache, Ok(()))) => missing.retain(|name| *name != cache),
+                    Some((_, Err(Stopped))) => return Err(SyncError::Stopped),
+                },
+                _ = remind.tick() => {
+                    tracing::warn!(cluster = self.cluster_id(), "{name}: still waiting for {}", missing.join(", "));
+                }
+            }
         }
     }
 

@@ -18,10 +18,7 @@ use crate::object::Object;
 #[derive(Debug)]
 pub(crate) enum WatchEvent<K> {
     /// ADDED or MODIFIED.
-    Upsert {
-        object: Result<K, Undecodable>,
-        added: bool,
-    },
+    Upsert { object: Result<K, Undecodable> },
     /// DELETED, with the object's last state.
     Deleted(Result<K, Undecodable>),
     /// Nothing changed up to this resource version.
@@ -74,11 +71,9 @@ impl<K: Object> Decoder<K> {
         match line.kind {
             Kind::Added => Ok(WatchEvent::Upsert {
                 object: Err(undecodable),
-                added: true,
             }),
             Kind::Modified => Ok(WatchEvent::Upsert {
                 object: Err(undecodable),
-                added: false,
             }),
             Kind::Deleted => Ok(WatchEvent::Deleted(Err(undecodable))),
             Kind::Bookmark | Kind::Error | Kind::Unknown(_) => Err(NotAnEvent(undecodable.error)),
@@ -90,11 +85,9 @@ impl<K: Object> Decoder<K> {
         Ok(match kind {
             Kind::Added => WatchEvent::Upsert {
                 object: self.read_k(map)?,
-                added: true,
             },
             Kind::Modified => WatchEvent::Upsert {
                 object: self.read_k(map)?,
-                added: false,
             },
             Kind::Deleted => WatchEvent::Deleted(self.read_k(map)?),
             Kind::Bookmark => map.next_value::<Bookmark>()?.into_event(),
@@ -120,11 +113,9 @@ impl<K: Object> Decoder<K> {
         Ok(match kind {
             Kind::Added => WatchEvent::Upsert {
                 object: self.object(text),
-                added: true,
             },
             Kind::Modified => WatchEvent::Upsert {
                 object: self.object(text),
-                added: false,
             },
             Kind::Deleted => WatchEvent::Deleted(self.object(text)),
             Kind::Bookmark => serde_json::from_str::<Bookmark>(text)?.into_event(),
@@ -278,11 +269,7 @@ mod tests {
             format!(r#"{{"type":"ADDED","object":{POD}}}"#),
             format!(r#"{{"object":{POD},"x":1,"type":"ADDED"}}"#),
         ] {
-            let WatchEvent::Upsert {
-                object: Ok(pod),
-                added: true,
-            } = pods().event(line.as_bytes()).unwrap()
-            else {
+            let WatchEvent::Upsert { object: Ok(pod) } = pods().event(line.as_bytes()).unwrap() else {
                 panic!("not an upsert: {line}");
             };
             assert_eq!(pod.metadata.resource_version.as_deref(), Some("7"));
@@ -342,11 +329,7 @@ mod tests {
     #[test]
     fn undecodable_object_keeps_its_key_and_type() {
         let line = br#"{"type":"MODIFIED","object":{"metadata":{"name":"a","namespace":"n"},"spec":{"containers":7}}}"#;
-        let WatchEvent::Upsert {
-            object: Err(bad),
-            added: false,
-        } = pods().event(line).unwrap()
-        else {
+        let WatchEvent::Upsert { object: Err(bad) } = pods().event(line).unwrap() else {
             panic!("not an undecodable upsert");
         };
         assert_eq!(bad.key.unwrap().to_string(), "n/a");

@@ -3,11 +3,11 @@
 //! # Design
 //!
 //! `managedFields` is about a third of a typical object and nobody reads it from a cache. The adapter sits between
-//! serde_json and the type: at the level of `metadata` it takes the value of that key as `IgnoredAny`, so it is scanned
+//! `serde_json` and the type: at the level of `metadata` it takes the value of that key as `IgnoredAny`, so it is scanned
 //! but never built; exact, whatever the type, and without a copy. The levels are a const parameter, so that everything
 //! below `metadata` pays for no check.
 //!
-//! Every sequence reports a size hint of one element. serde_json knows no length, and a `Vec` that starts empty takes
+//! Every sequence reports a size hint of one element. `serde_json` knows no length, and a `Vec` that starts empty takes
 //! room for four small elements at its first push; most sequences of Kubernetes objects have one.
 
 use std::borrow::Cow;

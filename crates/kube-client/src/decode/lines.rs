@@ -25,11 +25,6 @@ impl Lines {
         self.chunk = chunk;
     }
 
-    /// Whether a whole line waits.
-    pub(crate) fn has_line(&self) -> bool {
-        memchr::memchr(b'\n', &self.chunk).is_some()
-    }
-
     /// Calls `f` with the next whole line, without its newline.
     pub(crate) fn next<R>(&mut self, f: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, LineTooLong> {
         let Some(end) = memchr::memchr(b'\n', &self.chunk) else {
@@ -53,11 +48,6 @@ impl Lines {
         }
         Ok(Some(result))
     }
-
-    /// The bytes after the last newline, at the end of the stream.
-    pub(crate) fn rest(&self) -> &[u8] {
-        &self.partial
-    }
 }
 
 #[cfg(test)]
@@ -75,14 +65,13 @@ mod tests {
                 while let Some(line) = lines.next(<[u8]>::to_vec).unwrap() {
                     seen.push(line);
                 }
-                assert!(!lines.has_line());
             }
             assert_eq!(
                 seen,
                 [b"{\"a\":1}".to_vec(), b"".to_vec(), b"{\"bb\":22}".to_vec()],
                 "chunks of {size}"
             );
-            assert_eq!(lines.rest(), b"tail");
+            assert_eq!(lines.partial, b"tail");
         }
     }
 

@@ -173,7 +173,7 @@ impl<'a> Cursor<'a> {
         let next = self.text.as_bytes().get(self.read).copied().ok_or(Pause::More)?;
         match (self.at, next) {
             (At::Start, b'{') => self.advance(1, At::Key { first: true }),
-            (At::Key { first: true }, b'}') | (At::AfterValue, b'}') => self.advance(1, At::End),
+            (At::Key { first: true } | At::AfterValue, b'}') => self.advance(1, At::End),
             (At::AfterValue, b',') => self.advance(1, At::Key { first: false }),
             (At::Key { .. }, b'"') => self.field()?,
             (At::Item { first: true }, b']') => self.advance(1, At::AfterValue),

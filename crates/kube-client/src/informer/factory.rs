@@ -61,15 +61,14 @@ impl Registry {
             let mut state = self.state.lock();
             // The key names the type, so a known informer is always of this one.
             let known = state.informers.get(&key).map(|control| Arc::clone(control).into_any());
-            match known.and_then(|any| any.downcast::<Cell<K>>().ok()) {
-                Some(cell) => (cell, false, false),
-                None => {
-                    let cell = Arc::new(made);
-                    if !state.stopped {
-                        state.informers.insert(key, Arc::clone(&cell) as Arc<dyn Control>);
-                    }
-                    (cell, state.started, state.stopped)
+            if let Some(cell) = known.and_then(|any| any.downcast::<Cell<K>>().ok()) {
+                (cell, false, false)
+            } else {
+                let cell = Arc::new(made);
+                if !state.stopped {
+                    state.informers.insert(key, Arc::clone(&cell) as Arc<dyn Control>);
                 }
+                (cell, state.started, state.stopped)
             }
         };
         if stopped {
@@ -211,6 +210,8 @@ impl fmt::Debug for Informers {
             .iter()
             .map(|informer| informer.id().to_string())
             .collect();
-        f.debug_struct("Informers").field("informers", &ids).finish()
+        f.debug_struct("Informers")
+            .field("informers", &ids)
+            .finish_non_exhaustive()
     }
 }

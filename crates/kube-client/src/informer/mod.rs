@@ -33,7 +33,7 @@ use kube::core::{ApiResource, Selector};
 use tokio_util::sync::CancellationToken;
 
 use crate::environment::Environment;
-use crate::error::{RegisterError, Stopped, WatchError};
+use crate::error::{IndexConflict, RegisterError, Stopped, TransformConflict, WatchError};
 use crate::informer::dispatch::HandlerQueue;
 use crate::informer::factory::Control;
 use crate::informer::handler::{EventHandler, HandlerOptions};
@@ -134,13 +134,13 @@ impl<K: Object> Cell<K> {
         if same {
             return Ok(());
         }
-        Err(RegisterError::TransformConflict {
+        Err(RegisterError::TransformConflict(Box::new(TransformConflict {
             informer: self.id.clone(),
             first: self.transform.as_ref().map(|transform| transform.name().to_owned()),
             first_at: self.transform.as_ref().map_or(self.asked_at, Transform::at),
             second: wanted.map(|transform| transform.name().to_owned()),
             second_at: wanted.map_or(asked_at, Transform::at),
-        })
+        })))
     }
 
     fn spawn_runner(&self, runner: Runner<K>) {
@@ -360,12 +360,12 @@ impl<K: Object> Informer<K> {
     pub fn add_index(&self, def: &IndexDef<K>) -> Result<Index<K>, RegisterError> {
         match self.cell.shared.add_index(def) {
             Ok(id) => Ok(Index::new(Arc::clone(&self.cell.shared), id, def.name())),
-            Err(first) => Err(RegisterError::IndexConflict {
+            Err(first) => Err(RegisterError::IndexConflict(Box::new(IndexConflict {
                 informer: self.cell.id.clone(),
                 name: def.name().to_owned(),
                 first_at: first.at(),
                 second_at: def.at(),
-            }),
+            }))),
         }
     }
 
@@ -383,7 +383,7 @@ impl<K: Object> Informer<K> {
     pub fn remove_handler(&self, registration: &Registration) -> Result<(), RegisterError> {
         if registration.owner() != Arc::as_ptr(&self.cell.shared) as usize {
             return Err(RegisterError::ForeignRegistration {
-                informer: self.cell.id.clone(),
+                informer: Box::new(self.cell.id.clone()),
             });
         }
         registration.remove();

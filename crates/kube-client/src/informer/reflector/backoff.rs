@@ -7,7 +7,7 @@ use tokio::time::Instant;
 const FIRST: Duration = Duration::from_millis(800);
 const LONGEST: Duration = Duration::from_secs(30);
 /// After so long without a failure, the next one starts at the first step again.
-const HEALTHY: Duration = Duration::from_secs(120);
+const HEALTHY: Duration = Duration::from_mins(2);
 
 /// Doubling waits with jitter.
 #[derive(Debug)]

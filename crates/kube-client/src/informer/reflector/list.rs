@@ -52,7 +52,7 @@ impl<K: Object> Reflector<K> {
                     token => ListAt::Continue { token, limit },
                 };
                 match self.fetch_page(at, &mut incoming).await {
-                    Ok(meta) if meta.next.is_empty() => return self.commit(incoming, meta.resource_version),
+                    Ok(meta) if meta.next.is_empty() => return self.commit(&incoming, meta.resource_version),
                     Ok(meta) => token = meta.next,
                     // The pages were too slow for the server's memory: fetch the newest state as one.
                     Err(error) if error.kind == WatchErrorKind::Expired && !token.is_empty() => {
@@ -124,7 +124,7 @@ impl<K: Object> Reflector<K> {
     }
 
     /// The list is whole: put it into the cache.
-    fn commit(&mut self, incoming: Incoming<K>, version: String) -> Result<(), WatchError> {
+    fn commit(&mut self, incoming: &Incoming<K>, version: String) -> Result<(), WatchError> {
         if self.keep_unchanged && version::compare(&version, &self.version) == Some(Ordering::Less) {
             let detail = format!("from {} to {version}", self.version);
             return Err(self.failures.of(Step::List, WatchErrorKind::VersionWentBack, &detail));
@@ -163,7 +163,7 @@ impl<K: Object> Reflector<K> {
                 Some(Some(event)) => {
                     let event = event.map_err(|error| fail(WatchErrorKind::Protocol, &error.to_string()))?;
                     if let Some(version) = self.receive_event(&mut incoming, event)? {
-                        self.commit(incoming, version)?;
+                        self.commit(&incoming, version)?;
                         self.streaming_silences = 0;
                         return Ok(connection);
                     }

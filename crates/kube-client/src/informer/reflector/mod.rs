@@ -44,7 +44,7 @@ use crate::object::Object;
 /// A stream that lived shorter than this counts as a failure for the pace of the next one.
 const SHORT_LIVED: Duration = Duration::from_secs(1);
 /// How long a server whose streaming list stays silent is asked for pages instead.
-const AVOID_STREAMING: Duration = Duration::from_secs(3600);
+const AVOID_STREAMING: Duration = Duration::from_hours(1);
 
 /// What happens next.
 enum State {
@@ -187,10 +187,8 @@ impl<K: Object> Reflector<K> {
         let avoid = self.streaming_refused || self.avoid_streaming_until.is_some_and(|until| Instant::now() < until);
         match self.tuning.list_mode {
             ListMode::Paged => Form::Paged,
-            ListMode::Streaming => Form::Streaming,
             ListMode::Auto if avoid => Form::Paged,
-            // A streaming list is always a newest one unless it names a version.
-            ListMode::Auto => Form::Streaming,
+            ListMode::Auto | ListMode::Streaming => Form::Streaming,
         }
     }
 

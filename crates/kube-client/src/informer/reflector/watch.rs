@@ -13,7 +13,7 @@ use crate::informer::status::Phase;
 use crate::object::Object;
 
 /// A kind whose watches deliver bookmarks, about one a minute, is not silent for so long unless the connection is gone.
-const SILENCE_WITH_BOOKMARKS: Duration = Duration::from_secs(180);
+const SILENCE_WITH_BOOKMARKS: Duration = Duration::from_mins(3);
 /// The most changes applied in one step.
 const BATCH: usize = 256;
 
