@@ -114,9 +114,9 @@ async fn run(arguments: Arguments) -> Result<(), Error> {
 
     let show = async {
         if arguments.forever {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         } else {
-            tokio::time::sleep(SHOW).await
+            tokio::time::sleep(SHOW).await;
         }
     };
     let world = async {
@@ -180,30 +180,37 @@ fn timeline() -> controller::Report {
 
 /// Cancels `stop` on Ctrl-C, and on SIGTERM, which is what a cluster sends.
 async fn stop_on_signal(stop: CancellationToken) {
-    #[cfg(unix)]
-    let terminated = async {
-        use tokio::signal::unix::{SignalKind, signal};
-        match signal(SignalKind::terminate()) {
-            Ok(mut signal) => {
-                signal.recv().await;
-            }
-            Err(error) => {
-                tracing::warn!(%error, "cannot listen for SIGTERM");
-                std::future::pending().await
-            }
-        }
-    };
-    #[cfg(not(unix))]
-    let terminated = std::future::pending();
     tokio::select! {
-        interrupted = tokio::signal::ctrl_c() => if let Err(error) = interrupted {
-            tracing::warn!(%error, "cannot listen for Ctrl-C");
-            return;
-        },
-        () = terminated => {}
+        () = interrupted() => {}
+        () = terminated() => {}
     }
     println!("\nstopping");
     stop.cancel();
+}
+
+/// Waits for Ctrl-C.
+async fn interrupted() {
+    if let Err(error) = tokio::signal::ctrl_c().await {
+        tracing::warn!(%error, "cannot listen for Ctrl-C");
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Waits for SIGTERM, where there is such a thing.
+async fn terminated() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        match signal(SignalKind::terminate()) {
+            Ok(mut terminate) => {
+                if terminate.recv().await.is_some() {
+                    return;
+                }
+            }
+            Err(error) => tracing::warn!(%error, "cannot listen for SIGTERM"),
+        }
+    }
+    std::future::pending::<()>().await;
 }
 
 /// Writes the logs of all layers to standard error.

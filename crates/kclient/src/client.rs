@@ -272,7 +272,7 @@ impl<K: Object + Serialize> Client<K> {
         }
         match body(object) {
             Ok(body) => Ok((key, body)),
-            Err(error) => Err(endpoint.invalid(operation, key, error)),
+            Err(error) => Err(endpoint.invalid(operation, key, &error)),
         }
     }
 }

@@ -27,13 +27,13 @@ pub trait Reader<K: Object>: Send + Sync {
 
     /// The objects of one namespace or all (`None`) that the selector matches, in no particular order: one consistent
     /// state. `Selector::default()` matches everything.
-    fn list<'a>(&self, namespace: Option<&'a str>, selector: &Selector) -> Vec<Arc<K>>;
+    fn list(&self, namespace: Option<&str>, selector: &Selector) -> Vec<Arc<K>>;
 }
 
 /// Reads one kind and tells of its changes.
 pub trait Informer<K: Object>: Reader<K> {
     /// As [`list`](Reader::list), but without the filter that only this client applies, if it has one.
-    fn list_unfiltered<'a>(&self, namespace: Option<&'a str>, selector: &Selector) -> Vec<Arc<K>>;
+    fn list_unfiltered(&self, namespace: Option<&str>, selector: &Selector) -> Vec<Arc<K>>;
 
     /// Registers a handler: it gets the present state as `Added { initial: true }`, then every change. See
     /// [`handler`](crate::handler) for ready-made ones.

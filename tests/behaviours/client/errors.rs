@@ -159,7 +159,7 @@ async fn partial_clients_do_not_update(server: Server) {
     }
     let labelled = partial
         .update_with_retry(&key, |object| {
-            object.metadata.labels = Some([("a".to_owned(), "b".to_owned())].into())
+            object.metadata.labels = Some([("a".to_owned(), "b".to_owned())].into());
         })
         .await
         .unwrap();

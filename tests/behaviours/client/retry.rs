@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{cluster, key, map, maps, value};
 use crate::harness::{Server, cases};
 
-/// A ConfigMap of which our program knows one entry only.
+/// A `ConfigMap` of which our program knows one entry only.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Slice {
     metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
@@ -56,7 +56,7 @@ async fn unknown_fields_survive(server: Server) {
 
     let slices = kclient::Client::<Slice>::new(&cluster(&server)).unwrap();
     let updated = slices
-        .update_with_retry(&key, |slice| slice.data.v = "2".to_owned())
+        .update_with_retry(&key, |slice| slice.data.v = String::from("2"))
         .await
         .unwrap();
     assert_eq!(updated.data.v, "2");
@@ -123,7 +123,7 @@ async fn create_or_update_ends_in_the_edited_state(server: Server) {
     let slices = kclient::Client::<Slice>::new(&cluster(&server)).unwrap();
     let never = || unreachable!("the object exists");
     slices
-        .create_or_update(&key, never, |slice| slice.data.v = "2".to_owned())
+        .create_or_update(&key, never, |slice| slice.data.v = String::from("2"))
         .await
         .unwrap();
     let whole = maps.fetch(&key).await.unwrap();

@@ -74,12 +74,14 @@ fn keys(queue: &Queue<ObjectKey>, handler: &mut dyn EventHandler<Pod>, events: &
     queue.take_ready().into_iter().map(|(key, _)| key.to_string()).collect()
 }
 
+type Names = Arc<Mutex<Vec<String>>>;
+
 /// A closure that notes the names it is called with.
-fn names() -> (Arc<Mutex<Vec<String>>>, impl FnMut(&Arc<Pod>) + Send + 'static) {
+fn names() -> (Names, impl FnMut(&Arc<Pod>) + Send + 'static) {
     let names = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&names);
     (names, move |pod: &Arc<Pod>| {
-        noted.lock().unwrap().push(pod.metadata.name.clone().unwrap())
+        noted.lock().unwrap().push(pod.metadata.name.clone().unwrap());
     })
 }
 
@@ -241,7 +243,7 @@ fn filtered_handler_looks_at_old_or_new() {
     let mut handler = filtered_object_handler(note, |pod: &Pod| pod.metadata.labels.is_some());
     let labelled = |name: &str| {
         pod(name, |meta| {
-            meta.labels = Some([("a".to_owned(), "b".to_owned())].into())
+            meta.labels = Some([("a".to_owned(), "b".to_owned())].into());
         })
     };
     let events = [
@@ -423,7 +425,7 @@ fn event_closures_are_called_by_kind_of_event() {
         move |pod: &Arc<Pod>, flag: bool| {
             log.lock()
                 .unwrap()
-                .push(format!("{what} {} {flag}", pod.metadata.name.as_deref().unwrap()))
+                .push(format!("{what} {} {flag}", pod.metadata.name.as_deref().unwrap()));
         }
     };
     let updates = Arc::clone(&log);
@@ -433,7 +435,7 @@ fn event_closures_are_called_by_kind_of_event() {
             updates
                 .lock()
                 .unwrap()
-                .push(format!("update {:?} {:?}", old.metadata.name, new.metadata.name))
+                .push(format!("update {:?} {:?}", old.metadata.name, new.metadata.name));
         })
         .on_delete(note("delete"));
     let events = [

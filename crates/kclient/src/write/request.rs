@@ -177,7 +177,7 @@ impl Endpoint {
         }
     }
 
-    pub(crate) fn invalid(&self, operation: Operation, key: ObjectKey, reason: impl ToString) -> WriteError {
+    pub(crate) fn invalid(&self, operation: Operation, key: ObjectKey, reason: &dyn std::fmt::Display) -> WriteError {
         WriteError::Invalid {
             operation,
             kind: self.kind().to_owned(),
@@ -193,7 +193,7 @@ impl Attempt<'_> {
         build: impl FnOnce(&Request) -> Result<HttpRequest, request::Error>,
     ) -> Result<HttpRequest, WriteError> {
         let path = <DynamicObject as kube::Resource>::url_path(&self.endpoint.resource, self.key.namespace());
-        build(&Request::new(path)).map_err(|error| self.endpoint.invalid(self.operation, self.key.clone(), error))
+        build(&Request::new(path)).map_err(|error| self.endpoint.invalid(self.operation, self.key.clone(), &error))
     }
 
     async fn text(&self, request: HttpRequest) -> Result<String, WriteError> {
