@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod client;
+mod controller;
 mod harness;
 mod informer;
 mod kubectl;

@@ -1,2 +1,58 @@
-//! placeholder
+//! Typed Kubernetes clients, event handlers and a rate-limited work queue: what a controller is made of.
+//!
+//! - [`Client`] reads one kind from the shared informer, synchronously, and writes to the API server. Its faces are the
+//!   object-safe traits [`Reader`], [`Informer`] and [`Writer`]; code that takes `impl Reader<Pod>` or `&dyn Writer<Pod>`
+//!   is tested without a server, with the mocks of feature `mock`.
+//! - [`handler`] turns events into keys in a queue.
+//! - [`queue`] reconciles keys: retries with back-off, priorities, clean stop. It knows nothing of Kubernetes.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use k8s_openapi::api::core::v1::Pod;
+//! use kclient::handler::QueueHandlers;
+//! use kclient::queue::{Action, Queue};
+//! use kclient::{Client, HandlerOptions, Informer, Reader};
+//! use tokio_util::sync::CancellationToken;
+//!
+//! let (cluster, stop) = (kube_client::Client::try_default().await?, CancellationToken::new());
+//! let pods = Client::<Pod>::new(&cluster)?;
+//! let queue = Queue::builder("pods")
+//!     .reconciler({
+//!         let pods = pods.clone();
+//!         move |key| {
+//!             let pod = pods.get(&key);
+//!             async move {
+//!                 println!("{key} is {}", if pod.is_some() { "there" } else { "gone" });
+//!                 Ok(Action::Done)
+//!             }
+//!         }
+//!     })
+//!     .build();
+//! pods.add_handler(queue.handler::<Pod>().boxed(), HandlerOptions::named("pods"));
+//!
+//! cluster.run_and_wait(&stop).await?; // the cache is filled
+//! pods.synced().await?; // and the queue knows every object
+//! queue.run(&stop).await?;
+//! # Ok(())
+//! # }
+//! ```
+
 #![forbid(unsafe_code)]
+
+mod client;
+mod ext;
+pub mod handler;
+#[cfg(feature = "mock")]
+pub mod mock;
+pub mod queue;
+mod traits;
+mod write;
+
+pub use client::{Client, Filter};
+pub use ext::{InformerExt, WriterExt};
+pub use kube::api::{DeleteParams, PatchParams, PostParams, Preconditions, PropagationPolicy, ValidationDirective};
+pub use kube_client::{
+    Event, EventHandler, HandlerOptions, Index, IndexDef, Object, ObjectKey, RegisterError, Registration, Stopped,
+};
+pub use traits::{Informer, ReadWrite, Reader, Writer};
+pub use write::{Deleted, Operation, Patch, Subresource, WriteError, ignore_not_found};

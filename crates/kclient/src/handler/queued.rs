@@ -1,0 +1,181 @@
+//! Handlers that add keys to a queue: the object's own, or those that a function names.
+
+use std::fmt;
+use std::hash::Hash;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use kube_client::{Event, EventHandler, Handled, Object, ObjectKey};
+
+use crate::queue::{AddOptions, Queue};
+
+/// The priority of keys that a start-up flood or a resync brings, so that fresh changes overtake them.
+pub const LOW_PRIORITY: i32 = -100;
+
+/// What a [`Queue`] of object keys can do with objects.
+pub trait QueueHandlers {
+    /// Adds the key of an object.
+    fn add_object<K: Object>(&self, object: &K);
+
+    /// A handler that adds the key of every object that is added, changed or deleted.
+    fn handler<K: Object>(&self) -> QueueHandler<K>;
+}
+
+impl QueueHandlers for Queue<ObjectKey> {
+    fn add_object<K: Object>(&self, object: &K) {
+        self.add(&object.metadata().key());
+    }
+
+    fn handler<K: Object>(&self) -> QueueHandler<K> {
+        QueueHandler {
+            queue: self.clone(),
+            low_priority: LOW_PRIORITY,
+            gate: None,
+        }
+    }
+}
+
+/// The priority of an event: low if it tells nothing that is new to the world.
+pub(super) fn priority<K>(event: &Event<K>, low: i32) -> i32 {
+    match event {
+        Event::Added { initial: true, .. } => low,
+        // A resync delivers the very same object as old and new.
+        Event::Updated { old, new } if Arc::ptr_eq(old, new) => low,
+        Event::Added { .. } | Event::Updated { .. } | Event::Deleted { .. } => 0,
+    }
+}
+
+type Gate<K> = Box<dyn FnMut(&Event<K>) -> bool + Send>;
+
+/// Adds the keys of objects to a queue; see [`QueueHandlers::handler`].
+///
+/// # Guarantees
+///
+/// - Adds, updates and deletes, stale deletes included, add the object's key.
+/// - The initial state and resyncs get [`LOW_PRIORITY`], everything else 0: the queue's ageing keeps the former from
+///   starving.
+pub struct QueueHandler<K> {
+    queue: Queue<ObjectKey>,
+    low_priority: i32,
+    gate: Option<Gate<K>>,
+}
+
+impl<K: Object> QueueHandler<K> {
+    /// Sets the priority of the initial state and of resyncs; 0 makes them as urgent as changes.
+    #[must_use]
+    pub fn low_priority(mut self, priority: i32) -> Self {
+        self.low_priority = priority;
+        self
+    }
+
+    /// Only events for which `gate` returns true, such as [`spec_changed`](super::spec_changed). A second gate is asked if
+    /// the first one agrees.
+    #[must_use]
+    pub fn only(mut self, mut gate: impl FnMut(&Event<K>) -> bool + Send + 'static) -> Self {
+        let first = self.gate.take();
+        self.gate = Some(match first {
+            None => Box::new(gate),
+            Some(mut first) => Box::new(move |event| first(event) && gate(event)),
+        });
+        self
+    }
+
+    /// In the form that [`Informer::add_handler`](crate::Informer::add_handler) takes.
+    pub fn boxed(self) -> Box<dyn EventHandler<K>> {
+        Box::new(self)
+    }
+}
+
+impl<K: Object> EventHandler<K> for QueueHandler<K> {
+    fn handle<'a>(&'a mut self, events: &'a [Event<K>]) -> Handled<'a> {
+        for event in events {
+            if self.gate.as_mut().is_none_or(|gate| gate(event)) {
+                let options = AddOptions::priority(priority(event, self.low_priority));
+                self.queue.add_with(&event.key(), options);
+            }
+        }
+        Handled::Done
+    }
+
+    fn batch_size(&self) -> usize {
+        // A panic costs the batch it happens in, and only a gate can panic.
+        if self.gate.is_some() { 1 } else { 256 }
+    }
+}
+
+/// Adds to `queue` the keys that `map` names for an object; for an update, for the old and for the new one, each key once.
+/// So whoever an object pointed to before the change is told as well.
+pub fn enqueue_for<K, T, I>(
+    queue: &Queue<T>,
+    map: impl FnMut(&K) -> I + Send + 'static,
+) -> EnqueueFor<K, T, impl FnMut(&K) -> I + Send + 'static>
+where
+    K: Object,
+    T: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static,
+    I: IntoIterator<Item = T>,
+{
+    EnqueueFor {
+        queue: queue.clone(),
+        map,
+        kind: PhantomData,
+    }
+}
+
+/// See [`enqueue_for`].
+pub struct EnqueueFor<K, T, F> {
+    queue: Queue<T>,
+    map: F,
+    kind: PhantomData<fn(K)>,
+}
+
+impl<K, T, F> EnqueueFor<K, T, F>
+where
+    Self: EventHandler<K>,
+{
+    /// In the form that [`Informer::add_handler`](crate::Informer::add_handler) takes.
+    pub fn boxed(self) -> Box<dyn EventHandler<K>> {
+        Box::new(self)
+    }
+}
+
+impl<K, T, I, F> EventHandler<K> for EnqueueFor<K, T, F>
+where
+    K: Object,
+    T: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static,
+    I: IntoIterator<Item = T>,
+    F: FnMut(&K) -> I + Send + 'static,
+{
+    fn handle<'a>(&'a mut self, events: &'a [Event<K>]) -> Handled<'a> {
+        for event in events {
+            let options = AddOptions::priority(priority(event, LOW_PRIORITY));
+            let mut keys: Vec<T> = Vec::new();
+            if let Event::Updated { old, .. } = event {
+                keys.extend((self.map)(old));
+            }
+            keys.extend((self.map)(event.object()));
+            // The queue merges what comes twice; this spares it the work where a worker is fast.
+            for (at, key) in keys.iter().enumerate() {
+                if !keys[..at].contains(key) {
+                    self.queue.add_with(key, options);
+                }
+            }
+        }
+        Handled::Done
+    }
+}
+
+impl<K> fmt::Debug for QueueHandler<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QueueHandler")
+            .field("queue", &self.queue)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<K, T, F> fmt::Debug for EnqueueFor<K, T, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EnqueueFor")
+            .field("queue", &self.queue)
+            .finish_non_exhaustive()
+    }
+}

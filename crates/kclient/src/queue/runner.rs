@@ -1,0 +1,452 @@
+//! The queue that reconciles: workers over a [`WorkQueue`], retries, stop.
+//!
+//! Owns: [`Queue`], the workers' loop, and what the outcome of a reconcile means. Which key is next, and when, is decided
+//! by [`super::workqueue`].
+//!
+//! # Design
+//!
+//! `run` owns its workers in a `JoinSet`: when it returns, or is dropped, none is left. Every worker and `run` itself hold
+//! one shared guard; the last of them to go closes the queue, so "closed" always means that no reconcile runs.
+
+use std::any::Any;
+use std::fmt;
+use std::hash::Hash;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use kube_client::ObjectKey;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::builder::{Options, QueueBuilder, Reconcile};
+use super::error::{NotClosed, Panicked, QueueClosed, ReconcileError, RunError};
+use super::metrics::QueueMetrics;
+use super::workqueue::{AddOptions, Item, WorkQueue};
+
+/// The wait before a retry whose rate limiter panicked.
+const LIMITER_PANIC_DELAY: Duration = Duration::from_secs(1);
+
+/// What a reconciler wants after it succeeded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Nothing, until the key is added again.
+    Done,
+    /// To see the key again after this time, or earlier if it is added. The back-off starts anew.
+    RequeueAfter(Duration),
+}
+
+/// A work queue together with the reconciler that works it off.
+///
+/// Cheap to clone; clones are the same queue. Built by [`Queue::builder`]; keys may be added at once, and are reconciled
+/// while [`run`](Self::run) runs.
+///
+/// # Guarantees
+///
+/// - The keys, their order and their merging are as [`WorkQueue`] says. A key is never reconciled twice at once.
+/// - A reconcile that fails or panics is retried after the rate limiter's delay, with the priority that it had, until it
+///   succeeds, fails terminally or used up [`max_attempts`](QueueBuilder::max_attempts). Adding a key during its back-off
+///   reconciles it at once and does not reset the number of its failures.
+/// - After the stop nothing new is started (but see [`drain_on_stop`](QueueBuilder::drain_on_stop)); what runs is given the
+///   grace period; what waits is discarded.
+/// - [`has_synced`](Self::has_synced) never goes back to false.
+/// - Dropping a queue that never ran leaves nothing behind. A panic of the reconciler harms no other key.
+///
+/// Panics are contained only if the program is built with `panic = "unwind"`, the default.
+pub struct Queue<T = ObjectKey> {
+    inner: Arc<Inner<T>>,
+}
+
+struct Inner<T> {
+    work: WorkQueue<T>,
+    reconcile: Reconcile<T>,
+    options: Options,
+    started: AtomicBool,
+    /// Cancelled by `shut_down`.
+    shut_down: CancellationToken,
+    /// Cancelled once everything that was queued when `run` started was handled. Invariant: never before `started`.
+    synced: CancellationToken,
+    /// Cancelled once no reconcile runs and none will.
+    closed: CancellationToken,
+    outcomes: Outcomes,
+}
+
+#[derive(Default)]
+struct Outcomes {
+    succeeded: AtomicU64,
+    requeue_after: AtomicU64,
+    errors: AtomicU64,
+    terminal: AtomicU64,
+    panics: AtomicU64,
+    gave_up: AtomicU64,
+    active: AtomicUsize,
+}
+
+fn count(counter: &AtomicU64) {
+    // Counters are independent of each other: nothing is ordered by them.
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+impl<T: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static> Queue<T> {
+    /// Settings for a new queue. The name is used in logs and metrics.
+    pub fn builder(name: impl Into<String>) -> QueueBuilder<T> {
+        QueueBuilder::new(name.into())
+    }
+
+    pub(super) fn new(work: WorkQueue<T>, reconcile: Reconcile<T>, options: Options) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                work,
+                reconcile,
+                options,
+                started: AtomicBool::new(false),
+                shut_down: CancellationToken::new(),
+                synced: CancellationToken::new(),
+                closed: CancellationToken::new(),
+                outcomes: Outcomes::default(),
+            }),
+        }
+    }
+
+    /// The name given at construction.
+    pub fn name(&self) -> &str {
+        self.inner.work.name()
+    }
+
+    /// Adds a key with priority 0. Works on any thread, never waits; after the stop it does nothing.
+    pub fn add(&self, key: &T) {
+        self.inner.work.add(key);
+    }
+
+    /// Adds a key that becomes ready after `delay`, or earlier if another add says so.
+    pub fn add_after(&self, key: &T, delay: Duration) {
+        self.inner.work.add_after(key, delay);
+    }
+
+    /// Adds a key with a priority, a delay, or both.
+    pub fn add_with(&self, key: &T, options: AddOptions) {
+        self.inner.work.add_with(key, options);
+    }
+
+    /// Everything that is ready, in order and with its priority, taken out of the queue.
+    #[cfg(test)]
+    pub(crate) fn take_ready(&self) -> Vec<(T, i32)> {
+        std::iter::from_fn(|| {
+            self.inner
+                .work
+                .try_get()
+                .map(|item| (item.key().clone(), item.priority()))
+        })
+        .collect()
+    }
+
+    /// How many keys are ready and wait for a worker.
+    pub fn len(&self) -> usize {
+        self.inner.work.len()
+    }
+
+    /// Whether no key is ready.
+    pub fn is_empty(&self) -> bool {
+        self.inner.work.is_empty()
+    }
+
+    /// Reconciles until `stop` is cancelled or [`shut_down`](Self::shut_down) is called, then returns once every worker has
+    /// ended: at the latest after the grace period, when reconciles that still run are dropped. (One that blocks its thread
+    /// instead of awaiting cannot be dropped; `run` then waits for it.)
+    ///
+    /// # Errors
+    ///
+    /// [`RunError::AlreadyStarted`] if `run` was called before, [`RunError::ShutDown`] if the queue was shut down before.
+    /// Neither gets better with a retry.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the running reconciles at their next await and closes the queue; it cannot be run again.
+    ///
+    /// # Panics
+    ///
+    /// If called outside of a tokio runtime with time enabled.
+    pub async fn run(&self, stop: &CancellationToken) -> Result<(), RunError> {
+        let inner = &self.inner;
+        if inner.started.swap(true, Ordering::SeqCst) {
+            let shut_down = inner.shut_down.is_cancelled();
+            return Err(if shut_down {
+                RunError::ShutDown
+            } else {
+                RunError::AlreadyStarted
+            });
+        }
+        let alive = Arc::new(Alive(Arc::clone(inner)));
+        if inner.work.mark_queued() == 0 {
+            inner.synced.cancel();
+        }
+        let stopping = stop.child_token();
+        let _cancel_when_dropped = stopping.clone().drop_guard();
+        // Reconciles learn of the stop at once; those of a drain only when the time for it is over.
+        let drain = inner.options.drain_on_stop;
+        let token = if drain {
+            CancellationToken::new()
+        } else {
+            stopping.clone()
+        };
+
+        let mut workers = JoinSet::new();
+        for _ in 0..inner.options.concurrency.get() {
+            workers.spawn(work(Arc::clone(&alive), stopping.clone(), token.clone()));
+        }
+        tokio::select! {
+            () = stopping.cancelled() => {}
+            () = inner.shut_down.cancelled() => stopping.cancel(),
+        }
+
+        if drain {
+            inner.work.shut_down();
+        } else {
+            let discarded = inner.work.discard();
+            tracing::debug!(queue = self.name(), discarded, "queue stopped");
+        }
+        if tokio::time::timeout(inner.options.grace, join(&mut workers))
+            .await
+            .is_err()
+        {
+            let dropped = inner.outcomes.active.load(Ordering::Relaxed);
+            tracing::warn!(queue = self.name(), dropped, grace = ?inner.options.grace, "dropping reconciles that did not end within the grace period");
+            token.cancel();
+            inner.work.discard();
+            workers.shutdown().await;
+        }
+        Ok(())
+    }
+
+    /// Stops the queue as the token of [`run`](Self::run) does. A queue that was never started is closed at once.
+    pub fn shut_down(&self) {
+        let inner = &self.inner;
+        inner.shut_down.cancel();
+        if !inner.started.swap(true, Ordering::SeqCst) {
+            inner.close();
+        }
+    }
+
+    /// Whether everything that was ready when [`run`](Self::run) started was reconciled at least once, with whatever
+    /// outcome. Delayed keys do not count.
+    pub fn has_synced(&self) -> bool {
+        self.inner.synced.is_cancelled()
+    }
+
+    /// Waits until [`has_synced`](Self::has_synced).
+    ///
+    /// # Errors
+    ///
+    /// [`QueueClosed`] if the queue closed first, so that it will never be.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: it only watches.
+    pub async fn synced(&self) -> Result<(), QueueClosed> {
+        tokio::select! {
+            biased;
+            () = self.inner.synced.cancelled() => Ok(()),
+            () = self.inner.closed.cancelled() => Err(QueueClosed),
+        }
+    }
+
+    /// Waits until the queue was stopped and no reconcile runs any more. Cancel safe.
+    pub async fn closed(&self) {
+        self.inner.closed.cancelled().await;
+    }
+
+    /// Whether the queue was stopped and no reconcile runs any more.
+    pub fn is_closed(&self) -> bool {
+        self.inner.closed.is_cancelled()
+    }
+
+    /// [`closed`](Self::closed), but not for ever.
+    ///
+    /// # Errors
+    ///
+    /// [`NotClosed`] if the queue is not closed after `timeout`. Waiting again can help.
+    pub async fn wait_for_close(&self, timeout: Duration) -> Result<(), NotClosed> {
+        tokio::time::timeout(timeout, self.closed())
+            .await
+            .map_err(|_elapsed| NotClosed { waited: timeout })
+    }
+
+    /// What the queue counted and measured so far.
+    pub fn metrics(&self) -> QueueMetrics {
+        let outcomes = &self.inner.outcomes;
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        QueueMetrics {
+            workqueue: self.inner.work.metrics(),
+            succeeded_total: read(&outcomes.succeeded),
+            requeue_after_total: read(&outcomes.requeue_after),
+            errors_total: read(&outcomes.errors),
+            terminal_errors_total: read(&outcomes.terminal),
+            panics_total: read(&outcomes.panics),
+            gave_up_total: read(&outcomes.gave_up),
+            active_workers: outcomes.active.load(Ordering::Relaxed),
+        }
+    }
+}
+
+async fn join(workers: &mut JoinSet<()>) {
+    while workers.join_next().await.is_some() {}
+}
+
+/// One worker: takes keys until there are no more.
+async fn work<T: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static>(
+    alive: Arc<Alive<T>>,
+    stopping: CancellationToken,
+    token: CancellationToken,
+) {
+    let inner = &alive.0;
+    while let Some(item) = inner.work.get().await {
+        // The stop may have come while this key was taken, before `run` saw it.
+        if stopping.is_cancelled() && !inner.options.drain_on_stop {
+            break;
+        }
+        let active = Active::new(&inner.outcomes.active);
+        let key = item.key().clone();
+        let reconcile = AssertUnwindSafe(async { (inner.reconcile)(key, token.clone()).await });
+        let outcome = reconcile.catch_unwind().await;
+        drop(active);
+        inner.settle(item, outcome);
+    }
+}
+
+impl<T: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static> Inner<T> {
+    /// Draws the consequences of one reconcile.
+    fn settle(&self, item: Item<T>, outcome: Result<Result<Action, ReconcileError>, Box<dyn Any + Send>>) {
+        match outcome {
+            Ok(Ok(action)) => {
+                let requeue = match action {
+                    Action::Done => {
+                        count(&self.outcomes.succeeded);
+                        None
+                    }
+                    Action::RequeueAfter(delay) => {
+                        count(&self.outcomes.requeue_after);
+                        Some(delay)
+                    }
+                };
+                self.forget(&item);
+                item.handled(0, requeue);
+            }
+            Ok(Err(error)) => self.fail(item, &error),
+            Err(panic) => {
+                count(&self.outcomes.panics);
+                self.fail(item, &Panicked(panic_text(&*panic)).into());
+            }
+        }
+        if self.work.marked() == 0 {
+            self.synced.cancel();
+        }
+    }
+
+    fn fail(&self, item: Item<T>, error: &ReconcileError) {
+        count(&self.outcomes.errors);
+        let attempts = item.failures().saturating_add(1);
+        let (queue, key) = (self.work.name(), item.key());
+        if error.is_terminal() {
+            count(&self.outcomes.terminal);
+            tracing::error!(
+                queue,
+                ?key,
+                attempts,
+                error = format!("{error:#}"),
+                "reconcile failed, not retried"
+            );
+        } else if self.options.max_attempts.is_some_and(|max| attempts >= max.get()) {
+            count(&self.outcomes.gave_up);
+            tracing::error!(
+                queue,
+                ?key,
+                attempts,
+                error = format!("{error:#}"),
+                "reconcile failed, giving up"
+            );
+        } else {
+            let delay = catch_unwind(AssertUnwindSafe(|| self.work.limiter().when(key))).unwrap_or_else(|panic| {
+                tracing::error!(queue, ?key, panic = panic_text(&*panic), "the rate limiter panicked");
+                LIMITER_PANIC_DELAY
+            });
+            tracing::warn!(
+                queue,
+                ?key,
+                attempts,
+                ?delay,
+                error = format!("{error:#}"),
+                "reconcile failed, will retry"
+            );
+            return item.handled(attempts, Some(delay));
+        }
+        self.forget(&item);
+        item.handled(0, None);
+    }
+
+    fn forget(&self, item: &Item<T>) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.work.forget(item.key()))) {
+            let panic = panic_text(&*panic);
+            tracing::error!(queue = self.work.name(), key = ?item.key(), panic, "the rate limiter panicked");
+        }
+    }
+}
+
+impl<T: Clone + Eq + Hash + Send + Sync + 'static> Inner<T> {
+    fn close(&self) {
+        self.work.discard();
+        self.closed.cancel();
+    }
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("(no text)")
+        .to_owned()
+}
+
+/// Held by `run` and by each worker; the last one to go closes the queue.
+struct Alive<T: Clone + Eq + Hash + Send + Sync + 'static>(Arc<Inner<T>>);
+
+impl<T: Clone + Eq + Hash + Send + Sync + 'static> Drop for Alive<T> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// Counts a reconcile as running, also if it is dropped half-way.
+struct Active<'a>(&'a AtomicUsize);
+
+impl<'a> Active<'a> {
+    fn new(active: &'a AtomicUsize) -> Self {
+        active.fetch_add(1, Ordering::Relaxed);
+        Self(active)
+    }
+}
+
+impl Drop for Active<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl<T> Clone for Queue<T> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: Arc::clone(&self.inner),
+        }
+    }
+}
+
+impl<T> fmt::Debug for Queue<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queue")
+            .field("work", &self.inner.work)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

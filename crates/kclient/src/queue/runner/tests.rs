@@ -1,0 +1,772 @@
+//! The reconciling queue as its users see it, on a paused clock.
+
+use std::collections::{HashMap, HashSet};
+use std::io::Write;
+use std::sync::Mutex;
+
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use super::*;
+use crate::queue::{ExponentialFailure, FastSlow, RateLimiter};
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// Runs a queue in a task of its own.
+fn start<T: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static>(
+    queue: &Queue<T>,
+) -> (CancellationToken, JoinHandle<Result<(), RunError>>) {
+    let stop = CancellationToken::new();
+    let (queue, token) = (queue.clone(), stop.clone());
+    (stop, tokio::spawn(async move { queue.run(&token).await }))
+}
+
+/// What reconcilers tell a test: each call with its time since the start of the test.
+struct Calls<T> {
+    sender: mpsc::UnboundedSender<(T, Duration)>,
+    receiver: tokio::sync::Mutex<mpsc::UnboundedReceiver<(T, Duration)>>,
+    start: Instant,
+}
+
+impl<T> Calls<T> {
+    fn new() -> Arc<Self> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        Arc::new(Self {
+            sender,
+            receiver: tokio::sync::Mutex::new(receiver),
+            start: Instant::now(),
+        })
+    }
+
+    fn record(&self, key: T) {
+        let _ = self.sender.send((key, self.start.elapsed()));
+    }
+
+    async fn next(&self) -> (T, Duration) {
+        self.receiver.lock().await.recv().await.unwrap()
+    }
+
+    async fn take(&self, count: usize) -> Vec<(T, Duration)> {
+        let mut calls = Vec::new();
+        for _ in 0..count {
+            calls.push(self.next().await);
+        }
+        calls
+    }
+
+    async fn none_for(&self, time: Duration) -> bool {
+        tokio::time::timeout(time, self.next()).await.is_err()
+    }
+}
+
+/// Fails the first `failures` calls of each key.
+fn failing(
+    calls: &Arc<Calls<&'static str>>,
+    failures: u32,
+) -> impl Fn(&'static str) -> std::future::Ready<Result<Action, ReconcileError>> + Send + Sync + 'static + use<> {
+    let (calls, seen) = (Arc::clone(calls), Mutex::new(HashMap::new()));
+    move |key| {
+        calls.record(key);
+        let mut seen = seen.lock().unwrap();
+        let count = seen.entry(key).or_insert(0);
+        *count += 1;
+        std::future::ready(if *count <= failures {
+            Err(ReconcileError::msg("not yet"))
+        } else {
+            Ok(Action::Done)
+        })
+    }
+}
+
+// [Q9] has_synced only after everything added before run was handled at least once, failed ones included
+#[tokio::test(start_paused = true)]
+async fn synced_after_everything_added_before_run_was_handled_once() {
+    let gates: Arc<HashMap<&str, Notify>> = Arc::new(
+        ["ok", "fails", "panics", "later"]
+            .map(|key| (key, Notify::new()))
+            .into(),
+    );
+    let calls = Calls::new();
+    let queue = Queue::builder("q")
+        .reconciler({
+            let (gates, calls) = (Arc::clone(&gates), Arc::clone(&calls));
+            move |key: &'static str| {
+                let (gates, calls) = (Arc::clone(&gates), Arc::clone(&calls));
+                async move {
+                    calls.record(key);
+                    gates[key].notified().await;
+                    match key {
+                        "fails" => Err(ReconcileError::msg("no")),
+                        "panics" => panic!("no"),
+                        _ => Ok(Action::Done),
+                    }
+                }
+            }
+        })
+        .rate_limiter(FastSlow::new(Duration::from_hours(1), Duration::from_hours(1), 0))
+        .build();
+    for key in ["ok", "fails", "panics"] {
+        queue.add(&key);
+    }
+    queue.add_after(&"delayed", Duration::from_hours(2)); // does not count
+    assert!(!queue.has_synced(), "not before run");
+    let (stop, running) = start(&queue);
+    for (position, key) in ["ok", "fails", "panics"].into_iter().enumerate() {
+        assert_eq!(calls.next().await.0, key);
+        assert!(!queue.has_synced(), "{key}, number {position}, is not handled yet");
+        if position == 0 {
+            queue.add(&"later"); // added after run: does not count
+        }
+        gates[key].notify_one();
+    }
+    queue.synced().await.unwrap();
+    assert!(queue.has_synced());
+    assert_eq!(calls.next().await.0, "later");
+    queue.add(&"ok");
+    assert!(queue.has_synced(), "it never goes back");
+    stop.cancel();
+    gates["later"].notify_one();
+    running.await.unwrap().unwrap();
+    assert!(queue.has_synced());
+}
+
+// [Q9] nothing to do is synced at once; a queue that closed before is never synced
+#[tokio::test(start_paused = true)]
+async fn synced_at_once_if_nothing_was_added_and_never_if_it_was_discarded() {
+    let build = || {
+        Queue::builder("q")
+            .reconciler(|_: u8| async { std::future::pending().await })
+            .grace(ms(10))
+            .build()
+    };
+    let queue = build();
+    let (stop, running) = start(&queue);
+    queue.synced().await.unwrap();
+    stop.cancel();
+    running.await.unwrap().unwrap();
+
+    let queue = build();
+    queue.add(&1);
+    let (stop, running) = start(&queue);
+    tokio::task::yield_now().await;
+    stop.cancel();
+    running.await.unwrap().unwrap();
+    assert_eq!(queue.synced().await, Err(QueueClosed));
+    assert!(!queue.has_synced(), "the only key was dropped half-way");
+}
+
+// [Q10] by default retries go on with back-off until success
+#[tokio::test(start_paused = true)]
+async fn failures_are_retried_with_back_off_until_success() {
+    let calls = Calls::new();
+    let queue = Queue::builder("q").reconciler(failing(&calls, 7)).build();
+    queue.add(&"a");
+    let (stop, running) = start(&queue);
+    let times: Vec<_> = calls.take(8).await.into_iter().map(|(_, time)| time).collect();
+    // The default limiter: 5, 10, 20, 40, 80, 160, 320 ms after one another.
+    assert_eq!(times, [0, 5, 15, 35, 75, 155, 315, 635].map(ms));
+    assert!(calls.none_for(Duration::from_hours(1)).await, "done is done");
+    let metrics = queue.metrics();
+    assert_eq!(
+        (metrics.succeeded_total, metrics.errors_total, metrics.gave_up_total),
+        (1, 7, 0)
+    );
+    assert_eq!(metrics.workqueue.retries_total, 7);
+
+    // Success forgot the failures: the next failure starts with the shortest delay.
+    assert_eq!(queue.inner.work.num_requeues(&"a"), 0);
+    stop.cancel();
+    running.await.unwrap().unwrap();
+}
+
+/// Collects what `tracing` writes on this thread.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+// [Q10] max_attempts counts tries; give-up is logged with key and error, counted, and the item is forgotten
+#[tokio::test(start_paused = true)]
+async fn gives_up_after_max_attempts() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_writer(move || writer.clone())
+        .finish();
+    let _logged = tracing::subscriber::set_default(subscriber);
+    let calls = Calls::new();
+    let limiter = Arc::new(ExponentialFailure::new(ms(1), Duration::from_secs(1)));
+    let queue = Queue::builder("jobs")
+        .reconciler(failing(&calls, u32::MAX))
+        .rate_limiter(Arc::clone(&limiter))
+        .max_attempts(3)
+        .build();
+    queue.add(&"bad");
+    let (stop, running) = start(&queue);
+    let times: Vec<_> = calls.take(3).await.into_iter().map(|(_, time)| time).collect();
+    assert_eq!(times, [ms(0), ms(1), ms(3)], "three tries in total");
+    assert!(calls.none_for(Duration::from_hours(1)).await);
+    let metrics = queue.metrics();
+    assert_eq!((metrics.errors_total, metrics.gave_up_total), (3, 1));
+    assert_eq!(limiter.num_requeues(&"bad"), 0, "forgotten");
+    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let line = text
+        .lines()
+        .find(|line| line.contains("giving up"))
+        .expect("the give-up is logged");
+    for part in ["ERROR", "\"bad\"", "not yet", "jobs", "attempts=3"] {
+        assert!(line.contains(part), "{part} is missing in {line}");
+    }
+
+    // Added anew it has all its attempts again.
+    queue.add(&"bad");
+    calls.take(3).await;
+    assert!(calls.none_for(Duration::from_hours(1)).await);
+    assert_eq!(queue.metrics().gave_up_total, 2);
+    stop.cancel();
+    running.await.unwrap().unwrap();
+}
+
+// [Q10] one attempt is no retry
+#[tokio::test(start_paused = true)]
+async fn one_attempt_is_no_retry() {
+    let calls = Calls::new();
+    let queue = Queue::builder("q")
+        .reconciler(failing(&calls, u32::MAX))
+        .max_attempts(1)
+        .build();
+    queue.add(&"a");
+    let (stop, running) = start(&queue);
+    calls.next().await;
+    assert!(calls.none_for(Duration::from_hours(1)).await);
+    assert_eq!(queue.metrics().gave_up_total, 1);
+    stop.cancel();
+    running.await.unwrap().unwrap();
+}
+
+// [Q11] RequeueAfter comes back after its time and resets the back-off
+#[tokio::test(start_paused = true)]
+async fn requeue_after_resets_the_back_off() {
+    let calls = Calls::new();
+    let round = AtomicU64::new(0);
+    let queue = Queue::builder("q")
+        .reconciler({
+            let calls = Arc::clone(&calls);
+            move |key: &'static str| {
+                calls.record(key);
+                // fail, fail, requeue, fail, done
+                let outcome = match round.fetch_add(1, Ordering::SeqCst) {
+                    0 | 1 | 3 => Err(ReconcileError::msg("no")),
+                    2 => Ok(Action::RequeueAfter(ms(1000))),
+                    _ => Ok(Action::Done),
+                };
+                std::future::ready(outcome)
+            }
+        })
+        .max_attempts(3)
+        .build();
+    queue.add(&"a");
+    let (stop, running) = start(&queue);
+    let times: Vec<_> = calls.take(5).await.into_iter().map(|(_, time)| time).collect();
+    assert_eq!(
+        times,
+        [0, 5, 15, 1015, 1020].map(ms),
+        "the delay after the requeue is the first one again"
+    );
+    assert_eq!(queue.metrics().requeue_after_total, 1);
+    assert_eq!(queue.metrics().gave_up_total, 0, "and so is the number of attempts");
+    stop.cancel();
+    running.await.unwrap().unwrap();
+}
+
+// [Q11] a terminal error is not retried; its causes are in the log text
+#[tokio::test(start_paused = true)]
+async fn terminal_errors_are_not_retried() {
+    let calls = Calls::new();
+    let queue = Queue::builder("q")
+        .reconciler({
+            let calls = Arc::clone(&calls);
+            move |key: &'static str| {
+                calls.record(key);
+                std::future::ready(Err(ReconcileError::from(std::io::Error::other("disk")).terminal()))
+            }
+        })
+        .build();
+    queue.add(&"a");
+    let (stop, running) = start(&queue);
+    calls.next().await;
+    assert!(calls.none_for(Duration::from_hours(1)).await);
+    let metrics = queue.metrics();
+    assert_eq!(
+        (
+            metrics.terminal_errors_total,
+            metrics.errors_total,
+            metrics.gave_up_total
+        ),
+        (1, 1, 0)
+    );
+    stop.cancel();
+    running.await.unwrap().unwrap();
+}
+
+// [Q11] a panic is an error of that item: it is retried, its neighbours go on, the worker lives
+#[tokio::test(start_paused = true)]
+async fn a_panic_is_an_error_of_its_key() {
+    let calls = Calls::new();
+    let first = AtomicBool::new(true);
+    let queue = Queue::builder("q")
+        .reconciler({
+            let calls = Arc::clone(&calls);
+            move |key: &'static str| {
+                calls.record(key);
+                // Panics outside of the future on purpose: the closure is the user's too.
+                assert!(key != "bad" || !first.swap(false, Ordering::SeqCst), "on purpose");
+                std::future::ready(Ok(Action::Done))
+            }
+        })
+        .build();
+    queue.add(&"bad");
+    queue.add(&"good");
+    let (stop, running) = start(&queue);
+    assert_eq!(calls.take(3).await, [("bad", ms(0)), ("good", ms(0)), ("bad", ms(5))]);
+    queue.synced().await.unwrap();
+    assert!(calls.none_for(ms(100)).await);
+    let metrics = queue.metrics();
+    assert_eq!(
+        (metrics.panics_total, metrics.errors_total, metrics.succeeded_total),
+        (1, 1, 2)
+    );
+    assert_eq!(metrics.active_workers, 0);
+    stop.cancel();
+    running.await.unwrap().unwrap();
+}
+
+// [Q11] a rate limiter that panics costs a second, not the worker
+#[tokio::test(start_paused = true)]
+async fn a_panicking_limiter_delays_the_retry_by_a_second() {
+    struct Broken;
+    impl RateLimiter<&'static str> for Broken {
+        fn when(&self, _: &&'static str) -> Duration {
+            panic!("when");
+        }
+        fn forget(&self, _: &&'static str) {
+            panic!("forget");
+        }
+        fn num_requeues(&self, _: &&'static str) -> u32 {
+            0
+        }
+    }
+    let calls = Calls::new();
+    let queue = Queue::builder("q")
+        .reconciler(failing(&calls, 1))
+        .rate_limiter(Broken)
+        .build();
+    queue.add(&"a");
+    let (stop, running) = start(&queue);
+    assert_eq!(calls.take(2).await, [("a", ms(0)), ("a", ms(1000))]);
+    stop.cancel();
+    running.await.unwrap().unwrap();
+    assert_eq!(queue.metrics().succeeded_total, 1);
+}
+
+// [Q12] after the stop nothing new is started; what runs is told and gets to its end; the rest is discarded
+#[tokio::test(start_paused = true)]
+async fn stop_ends_the_running_and_discards_the_rest() {
+    let calls = Calls::new();
+    let queue = Queue::builder("q")
+        .reconciler_with_stop({
+            let calls = Arc::clone(&calls);
+            move |key: &'static str, stop| {
+                let calls = Arc::clone(&calls);
+                async move {
+                    calls.record(key);
+                    stop.cancelled().await;
+                    tokio::time::sleep(ms(100)).await; // cleaning up
+                    calls.record("ended");
+                    Err(ReconcileError::msg("would be retried"))
+                }
+            }
+        })
+        .build();
+    queue.add(&"running");
+    queue.add(&"queued");
+    queue.add_after(&"delayed", ms(50));
+    let (stop, running) = start(&queue);
+    assert_eq!(calls.next().await.0, "running");
+    stop.cancel();
+    assert!(!queue.is_closed());
+    running.await.unwrap().unwrap();
+    assert!(queue.is_closed());
+    assert_eq!(calls.next().await, ("ended", ms(100)));
+    queue.add(&"after");
+    assert!(queue.is_empty());
+    assert!(calls.none_for(Duration::from_hours(1)).await);
+    assert_eq!(queue.metrics().workqueue.depth, 0);
+}
+
+// [Q12] a reconcile that does not end within the grace period is dropped
+#[tokio::test(start_paused = true)]
+async fn the_grace_period_ends_stubborn_reconciles() {
+    struct Dropped(Arc<AtomicBool>);
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+    for (builder, grace) in [
+        (Queue::builder("default"), Duration::from_secs(30)),
+        (Queue::builder("short").grace(ms(200)), ms(200)),
+    ] {
+        let dropped = Arc::new(AtomicBool::new(false));
+        let queue = builder
+            .reconciler({
+                let dropped = Arc::clone(&dropped);
+                move |_: u8| {
+                    let dropped = Dropped(Arc::clone(&dropped));
+                    async move {
+                        let _dropped = dropped;
+                        std::future::pending().await
+                    }
+                }
+            })
+            .build();
+        queue.add(&1);
+        let (stop, running) = start(&queue);
+        while queue.metrics().active_workers == 0 {
+            tokio::task::yield_now().await;
+        }
+        let stopped = Instant::now();
+        stop.cancel();
+        // [Q12] wait_for_close times out with an error
+        assert_eq!(queue.wait_for_close(ms(100)).await, Err(NotClosed { waited: ms(100) }));
+        assert!(!dropped.load(Ordering::SeqCst));
+        queue.wait_for_close(Duration::from_mins(1)).await.unwrap();
+        assert_eq!(stopped.elapsed(), grace);
+        assert!(dropped.load(Ordering::SeqCst));
+        assert_eq!(queue.metrics().active_workers, 0);
+        running.await.unwrap().unwrap();
+    }
+}
+
+// [Q12] drain_on_stop: what is ready is still reconciled, what is delayed or would be retried is not
+#[tokio::test(start_paused = true)]
+async fn drain_on_stop_reconciles_what_is_ready() {
+    let calls = Calls::new();
+    let gate = Arc::new(Notify::new());
+    let queue = Queue::builder("q")
+        .reconciler({
+            let (calls, gate) = (Arc::clone(&calls), Arc::clone(&gate));
+            move |key: &'static str| {
+                let (calls, gate) = (Arc::clone(&calls), Arc::clone(&gate));
+                async move {
+                    calls.record(key);
+                    gate.notified().await;
+                    if key == "fails" {
+                        Err(ReconcileError::msg("no"))
+                    } else {
+                        Ok(Action::Done)
+                    }
+                }
+            }
+        })
+        .drain_on_stop(true)
+        .build();
+    for key in ["a", "fails", "b"] {
+        queue.add(&key);
+    }
+    queue.add_after(&"delayed", ms(1));
+    let (stop, running) = start(&queue);
+    assert_eq!(calls.next().await.0, "a");
+    queue.add(&"a"); // dirty: wanted again
+    stop.cancel();
+    for expected in ["fails", "b", "a"] {
+        gate.notify_one();
+        assert_eq!(calls.next().await.0, expected);
+    }
+    gate.notify_one();
+    running.await.unwrap().unwrap();
+    assert!(calls.none_for(Duration::from_hours(1)).await);
+}
+
+// [Q12] the grace period bounds a drain too
+#[tokio::test(start_paused = true)]
+async fn the_grace_period_bounds_a_drain() {
+    let queue = Queue::builder("q")
+        .reconciler(|_: u32| async {
+            tokio::time::sleep(ms(40)).await;
+            Ok(Action::Done)
+        })
+        .drain_on_stop(true)
+        .grace(ms(100))
+        .build();
+    for key in 0..10 {
+        queue.add(&key);
+    }
+    let (stop, running) = start(&queue);
+    let started = Instant::now();
+    stop.cancel();
+    running.await.unwrap().unwrap();
+    assert_eq!(started.elapsed(), ms(100));
+    assert_eq!(queue.metrics().succeeded_total, 2);
+}
+
+// [Q13] concurrency n: no key twice at once, n different keys at once, and has_synced is still right
+#[tokio::test(start_paused = true)]
+async fn concurrent_workers_never_share_a_key() {
+    let running_keys = Arc::new(Mutex::new(HashSet::new()));
+    let most = Arc::new(AtomicUsize::new(0));
+    let handled = Arc::new(AtomicUsize::new(0));
+    let queue = Queue::builder("q")
+        .reconciler({
+            let (running_keys, most, handled) = (Arc::clone(&running_keys), Arc::clone(&most), Arc::clone(&handled));
+            move |key: u32| {
+                let (running_keys, most, handled) =
+                    (Arc::clone(&running_keys), Arc::clone(&most), Arc::clone(&handled));
+                async move {
+                    let now_running = {
+                        let mut keys = running_keys.lock().unwrap();
+                        assert!(keys.insert(key), "{key} runs twice at once");
+                        keys.len()
+                    };
+                    most.fetch_max(now_running, Ordering::SeqCst);
+                    tokio::time::sleep(ms(10)).await;
+                    handled.fetch_add(1, Ordering::SeqCst);
+                    running_keys.lock().unwrap().remove(&key);
+                    Ok(Action::Done)
+                }
+            }
+        })
+        .concurrency(4)
+        .build();
+    for key in 0..20 {
+        queue.add(&key);
+    }
+    let start_time = Instant::now();
+    let (stop, running) = start(&queue);
+    tokio::time::sleep(ms(5)).await;
+    for key in 0..20 {
+        queue.add(&key); // four of them run, the others wait
+    }
+    queue.synced().await.unwrap();
+    assert_eq!(start_time.elapsed(), ms(50), "20 keys of 10 ms by 4 workers");
+    assert_eq!(handled.load(Ordering::SeqCst), 20);
+    tokio::time::sleep(ms(100)).await;
+    assert_eq!(
+        handled.load(Ordering::SeqCst),
+        24,
+        "the four that ran were wanted again"
+    );
+    assert_eq!(most.load(Ordering::SeqCst), 4);
+    stop.cancel();
+    running.await.unwrap().unwrap();
+}
+
+// [Q13] workers run in parallel: two reconciles meet at a barrier that blocks their threads
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn workers_use_all_cores() {
+    let barrier = Arc::new(std::sync::Barrier::new(2));
+    let queue = Queue::builder("q")
+        .reconciler(move |_: u8| {
+            let barrier = Arc::clone(&barrier);
+            async move {
+                barrier.wait();
+                Ok(Action::Done)
+            }
+        })
+        .concurrency(2)
+        .build();
+    queue.add(&1);
+    queue.add(&2);
+    let stop = CancellationToken::new();
+    let (run, synced) = (queue.run(&stop), queue.synced());
+    tokio::join!(async { run.await.unwrap() }, async {
+        synced.await.unwrap();
+        stop.cancel();
+    });
+}
+
+// [Q14] never run and dropped: nothing is left, neither key nor reconciler
+#[tokio::test(start_paused = true)]
+async fn dropping_a_queue_that_never_ran_leaks_nothing() {
+    let alive = Arc::new(());
+    let key = Arc::new("key".to_owned());
+    let queue = Queue::builder("q")
+        .reconciler({
+            let alive = Arc::clone(&alive);
+            move |_: Arc<String>| {
+                let _alive = Arc::clone(&alive);
+                async { Ok(Action::Done) }
+            }
+        })
+        .concurrency(8)
+        .build();
+    queue.add(&key);
+    queue.add_after(&Arc::new("later".to_owned()), ms(5));
+    drop(queue);
+    assert_eq!((Arc::strong_count(&alive), Arc::strong_count(&key)), (1, 1));
+    assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
+}
+
+// [Q14] shut down early: closed at once, never to be run; a run that is dropped leaves no task
+#[tokio::test(start_paused = true)]
+async fn shut_down_early_or_dropped_half_way_leaves_no_task() {
+    let alive = Arc::new(());
+    let build = || {
+        let alive = Arc::clone(&alive);
+        Queue::builder("q")
+            .reconciler(move |_: u8| {
+                let alive = Arc::clone(&alive);
+                async move {
+                    let outcome = std::future::pending().await;
+                    drop(alive);
+                    outcome
+                }
+            })
+            .concurrency(3)
+            .build()
+    };
+    let stop = CancellationToken::new();
+
+    let queue = build();
+    queue.add(&1);
+    queue.shut_down();
+    queue.closed().await;
+    assert_eq!(queue.run(&stop).await, Err(RunError::ShutDown));
+    assert!(queue.is_empty());
+    drop(queue);
+    assert_eq!(Arc::strong_count(&alive), 1);
+
+    let queue = build();
+    queue.add(&1);
+    {
+        let mut run = Box::pin(queue.run(&stop));
+        assert!(futures_util::poll!(&mut run).is_pending());
+        while queue.metrics().active_workers == 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(queue.run(&stop).await, Err(RunError::AlreadyStarted));
+    }
+    queue.wait_for_close(ms(10)).await.unwrap();
+    assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
+    drop(queue);
+    assert_eq!(Arc::strong_count(&alive), 1);
+
+    // Stopped by itself instead of by its token.
+    let queue = build();
+    let (_stop, running) = start(&queue);
+    queue.synced().await.unwrap();
+    queue.shut_down();
+    running.await.unwrap().unwrap();
+    assert!(queue.is_closed());
+    assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
+}
+
+// [Q15] an external add during back-off runs at once and does not reset the failure count
+#[tokio::test(start_paused = true)]
+async fn an_add_during_back_off_runs_at_once_and_keeps_the_count() {
+    let calls = Calls::new();
+    let queue = Queue::builder("q")
+        .reconciler(failing(&calls, u32::MAX))
+        .rate_limiter(FastSlow::new(ms(1000), ms(1000), 0))
+        .max_attempts(3)
+        .build();
+    queue.add(&"a");
+    let (stop, running) = start(&queue);
+    assert_eq!(calls.next().await, ("a", ms(0)));
+    tokio::time::sleep(ms(400)).await;
+    queue.add(&"a");
+    assert_eq!(calls.next().await, ("a", ms(400)), "at once");
+    assert_eq!(
+        calls.next().await,
+        ("a", ms(1400)),
+        "one entry: the next result decided the next time"
+    );
+    assert!(
+        calls.none_for(Duration::from_hours(1)).await,
+        "it was the third of three attempts"
+    );
+    assert_eq!(queue.metrics().gave_up_total, 1);
+    stop.cancel();
+    running.await.unwrap().unwrap();
+}
+
+// [Q15] an earlier add consumes a RequeueAfter; the next result decides the next time
+#[tokio::test(start_paused = true)]
+async fn an_add_consumes_a_requeue() {
+    let calls = Calls::new();
+    let queue = Queue::builder("q")
+        .reconciler({
+            let calls = Arc::clone(&calls);
+            move |key: &'static str| {
+                calls.record(key);
+                std::future::ready(Ok(Action::RequeueAfter(ms(1000))))
+            }
+        })
+        .build();
+    queue.add(&"a");
+    let (stop, running) = start(&queue);
+    calls.next().await;
+    tokio::time::sleep(ms(300)).await;
+    queue.add(&"a");
+    assert_eq!(
+        calls
+            .take(3)
+            .await
+            .into_iter()
+            .map(|(_, time)| time)
+            .collect::<Vec<_>>(),
+        [300, 1300, 2300].map(ms)
+    );
+    stop.cancel();
+    running.await.unwrap().unwrap();
+}
+
+// [Q15] a requeue keeps its priority
+#[tokio::test(start_paused = true)]
+async fn a_requeue_keeps_its_priority() {
+    let calls = Calls::new();
+    let fail = failing(&calls, 1);
+    let queue = Queue::builder("q")
+        .reconciler(move |key: &'static str| {
+            let outcome = fail(key);
+            async move {
+                // Long enough for both retries to be ready when a worker asks for the next key.
+                tokio::time::sleep(ms(100)).await;
+                outcome.await
+            }
+        })
+        .build();
+    queue.add_with(&"low", AddOptions::priority(-100));
+    queue.add_with(&"high", AddOptions::priority(1));
+    queue.add(&"mid");
+    let (stop, running) = start(&queue);
+    let order: Vec<_> = calls.take(6).await.into_iter().map(|(key, _)| key).collect();
+    assert_eq!(order, ["high", "mid", "high", "mid", "low", "low"]);
+    stop.cancel();
+    running.await.unwrap().unwrap();
+}
+
+// A reconciler that never awaits does not keep the stop from being seen.
+#[tokio::test(start_paused = true)]
+async fn a_busy_queue_can_be_stopped() {
+    let queue = Queue::builder("q")
+        .reconciler(|_: u8| async { Ok(Action::RequeueAfter(Duration::ZERO)) })
+        .build();
+    queue.add(&1);
+    let (stop, running) = start(&queue);
+    queue.synced().await.unwrap();
+    stop.cancel();
+    running.await.unwrap().unwrap();
+    assert!(queue.metrics().requeue_after_total >= 1);
+}

@@ -1,0 +1,172 @@
+//! What a client reads, and when it has synced: filters, handlers, shared watches.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kclient::handler::{QueueHandlers, object_handler};
+use kclient::queue::{Action, Queue};
+use kclient::{Client, Event, Filter, HandlerOptions, Informer, InformerExt, ObjectKey, Reader, WriterExt};
+use kube::core::{Expression, Selector};
+use tokio::sync::{Notify, mpsc};
+use tokio_util::sync::CancellationToken;
+
+use super::{cluster, key, map, maps};
+use crate::harness::{Server, cases};
+
+fn labelled(app: &str) -> Selector {
+    Selector::from_iter([Expression::Equal("app".to_owned(), app.to_owned())])
+}
+
+// [I1] two clients of one kind and filter share a watch; a filtered client sees what its selectors select
+async fn filtered_clients_see_what_they_select(server: Server) {
+    let (namespace, other) = (server.namespace().await, server.namespace().await);
+    for (namespace, name, app) in [(&namespace, "a", "web"), (&namespace, "b", "db"), (&other, "c", "web")] {
+        let mut object = map(namespace, name, "1");
+        object.metadata.labels = Some([("app".to_owned(), app.to_owned())].into());
+        maps(&server).create_object(&object).await.unwrap();
+    }
+    let (cluster, stop) = (cluster(&server), CancellationToken::new());
+    let web = || Filter::default().labels(labelled("web"));
+    let here = Client::<ConfigMap>::filtered(&cluster, web().namespace(namespace.name())).unwrap();
+    let again = Client::<ConfigMap>::filtered(&cluster, web().namespace(namespace.name())).unwrap();
+    let by_name = Client::<ConfigMap>::filtered(
+        &cluster,
+        Filter::default().fields("metadata.name=b").namespace(namespace.name()),
+    )
+    .unwrap();
+    assert!(
+        !here.has_synced() && here.get(&key(&namespace, "a")).is_none(),
+        "construction starts nothing"
+    );
+    cluster.run_and_wait(&stop).await.unwrap();
+    assert!(here.has_synced());
+
+    let names = |client: &Client<ConfigMap>| -> Vec<String> {
+        client
+            .list(None, &Selector::default())
+            .iter()
+            .filter_map(|map| map.metadata.name.clone())
+            .collect()
+    };
+    assert_eq!(names(&here), ["a"]);
+    assert_eq!(names(&by_name), ["b"]);
+    let (one, two) = (
+        here.get(&key(&namespace, "a")).unwrap(),
+        again.get(&key(&namespace, "a")).unwrap(),
+    );
+    assert!(Arc::ptr_eq(&one, &two), "one cache");
+    assert_eq!(here.list(Some("elsewhere"), &Selector::default()).len(), 0);
+    assert_eq!(here.list(Some(namespace.name()), &labelled("db")).len(), 0);
+    assert_eq!(here.list_unfiltered(None, &labelled("web")).len(), 1);
+    assert_eq!(cluster.stats().informers.len(), 2, "two informers for three clients");
+    cluster.shutdown().await;
+}
+
+// [I7] a client has synced when its handlers have handled the initial state, and never goes back
+#[tokio::test(start_paused = true)]
+async fn synced_waits_for_handlers_and_never_goes_back() {
+    let server = Server::fake();
+    let namespace = server.namespace().await;
+    maps(&server).create_object(&map(&namespace, "a", "1")).await.unwrap();
+    let (cluster, stop) = (cluster(&server), CancellationToken::new());
+    let client = Client::<ConfigMap>::filtered(&cluster, Filter::default().namespace(namespace.name())).unwrap();
+    let (started, gate) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let slow = || {
+        let (started, gate) = (Arc::clone(&started), Arc::clone(&gate));
+        move |_: Event<ConfigMap>| {
+            let (started, gate) = (Arc::clone(&started), Arc::clone(&gate));
+            async move {
+                started.notify_one();
+                gate.notified().await;
+            }
+        }
+    };
+    client.on_event_async("slow", slow());
+    cluster.run_and_wait(&stop).await.unwrap();
+    started.notified().await;
+    assert!(client.has_synced_ignoring_handlers());
+    assert!(!client.has_synced(), "its handler is still at work");
+    gate.notify_one();
+    client.synced().await.unwrap();
+    assert!(client.has_synced());
+
+    let late = client.on_event_async("late", slow());
+    started.notified().await;
+    assert!(
+        client.has_synced() && !late.has_synced(),
+        "a later handler has a state of its own"
+    );
+
+    client.shutdown_handlers();
+    assert!(late.is_stopped());
+    gate.notify_waiters();
+    let foreign = maps(&server);
+    assert!(
+        foreign.shutdown_handler(&late).is_err(),
+        "registered on another client's informer"
+    );
+    cluster.shutdown().await;
+    assert!(client.synced().await.is_ok(), "it has synced once");
+}
+
+// [H2] on a server: create, update and delete reach the queue's reconciler, which finds the state in the cache
+async fn changes_reach_the_reconciler(server: Server) {
+    let namespace = server.namespace().await;
+    let writer = maps(&server);
+    writer.create_object(&map(&namespace, "before", "1")).await.unwrap();
+    let (cluster, stop) = (cluster(&server), CancellationToken::new());
+    let client = Client::<ConfigMap>::filtered(
+        &cluster,
+        Filter::default()
+            .namespace(namespace.name())
+            .fields("metadata.name!=kube-root-ca.crt"),
+    )
+    .unwrap();
+    let (seen, mut reconciled) = mpsc::unbounded_channel();
+    let queue = Queue::builder("maps")
+        .reconciler({
+            let client = client.clone();
+            move |key: ObjectKey| {
+                let state = client.get(&key).map(|map| super::value(&map).to_owned());
+                let _test_is_over = seen.send((key.name().to_owned(), state));
+                async { Ok(Action::Done) }
+            }
+        })
+        .build();
+    client.add_handler(queue.handler::<ConfigMap>().boxed(), HandlerOptions::named("queue"));
+    let (heard, mut objects) = mpsc::unbounded_channel();
+    let handler = object_handler(move |map: &Arc<ConfigMap>| {
+        let _test_is_over = heard.send(map.metadata.name.clone());
+    });
+    client.add_handler(Box::new(handler), HandlerOptions::named("closure"));
+
+    cluster.run_and_wait(&stop).await.unwrap();
+    client.synced().await.unwrap();
+    assert_eq!(queue.len(), 1, "synced means: the queue knows all");
+    let running = tokio::spawn({
+        let (queue, stop) = (queue.clone(), stop.clone());
+        async move { queue.run(&stop).await }
+    });
+    queue.synced().await.unwrap();
+    assert_eq!(
+        reconciled.recv().await.unwrap(),
+        ("before".to_owned(), Some("1".to_owned()))
+    );
+
+    writer.create_object(&map(&namespace, "a", "1")).await.unwrap();
+    assert_eq!(reconciled.recv().await.unwrap(), ("a".to_owned(), Some("1".to_owned())));
+    writer.update_object(&map(&namespace, "a", "2")).await.unwrap();
+    assert_eq!(reconciled.recv().await.unwrap(), ("a".to_owned(), Some("2".to_owned())));
+    writer.delete_object(&key(&namespace, "a")).await.unwrap();
+    assert_eq!(reconciled.recv().await.unwrap(), ("a".to_owned(), None));
+    for name in ["before", "a", "a", "a"] {
+        assert_eq!(objects.recv().await.unwrap().as_deref(), Some(name));
+    }
+
+    stop.cancel();
+    running.await.unwrap().unwrap();
+    cluster.shutdown().await;
+    assert_eq!(cluster.stats().tasks, 0);
+}
+
+cases!(filtered_clients_see_what_they_select, changes_reach_the_reconciler);
