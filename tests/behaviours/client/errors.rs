@@ -63,7 +63,7 @@ async fn not_found_can_be_ignored(server: Server) {
     let missing = ignore_not_found(maps.update_object(&created).await).unwrap();
     assert!(missing.is_none());
     let mut lost = map(&namespace, "a", "1");
-    lost.metadata.namespace = Some(server.unique());
+    lost.metadata.namespace = Some(crate::harness::unique());
     let error = maps.create_object(&lost).await.unwrap_err();
     assert!(error.is_not_found(), "a namespace that does not exist: {error}");
 }

@@ -133,7 +133,7 @@ async fn create_or_update_ends_in_the_edited_state(server: Server) {
     );
 
     // A missing namespace is not a missing object: it is the create that fails.
-    let lost = ObjectKey::namespaced(&server.unique(), "a");
+    let lost = ObjectKey::namespaced(&crate::harness::unique(), "a");
     let homeless = || {
         let mut object = map(&namespace, "a", "1");
         object.metadata.namespace = lost.namespace().map(str::to_owned);

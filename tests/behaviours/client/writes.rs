@@ -206,7 +206,7 @@ async fn delete_collection_by_labels(server: Server) {
 // [W1] cluster-scoped kinds, with keys that have no namespace
 async fn cluster_scoped_writes(server: Server) {
     let nodes = Client::<Node>::new(&cluster(&server)).unwrap();
-    let name = server.unique();
+    let name = crate::harness::unique();
     let node: Node = typed(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}));
     nodes.create_object(&node).await.unwrap();
     let key = ObjectKey::cluster(&name);
