@@ -19,6 +19,7 @@ mod body;
 mod clock;
 mod codec;
 mod crd;
+mod defaults;
 mod discovery;
 mod faults;
 mod hooks;
