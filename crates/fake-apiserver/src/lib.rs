@@ -41,6 +41,7 @@ mod body;
 mod clock;
 mod codec;
 mod crd;
+mod defaults;
 mod discovery;
 mod faults;
 mod hooks;
