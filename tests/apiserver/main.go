@@ -149,19 +149,19 @@ func startEtcd(dir string, verbose bool) (*embed.Etcd, error) {
 	if verbose {
 		cfg.LogLevel = "info"
 	}
-	any, err := url.Parse("http://127.0.0.1:0")
+	// Both ports are chosen here: etcd's own HTTP gateway dials the advertised one, so it cannot be 0.
+	client, err := loopbackURL()
 	if err != nil {
 		return nil, err
 	}
-	peer, err := freePort()
+	peer, err := loopbackURL()
 	if err != nil {
 		return nil, err
 	}
-	peerURL := url.URL{Scheme: "http", Host: fmt.Sprintf("127.0.0.1:%d", peer)}
-	cfg.ListenClientUrls = []url.URL{*any}
-	cfg.AdvertiseClientUrls = []url.URL{*any}
-	cfg.ListenPeerUrls = []url.URL{peerURL}
-	cfg.AdvertisePeerUrls = []url.URL{peerURL}
+	cfg.ListenClientUrls = []url.URL{client}
+	cfg.AdvertiseClientUrls = []url.URL{client}
+	cfg.ListenPeerUrls = []url.URL{peer}
+	cfg.AdvertisePeerUrls = []url.URL{peer}
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
 	store, err := embed.StartEtcd(cfg)
 	if err != nil {
@@ -328,6 +328,11 @@ func randomToken() string {
 	raw := make([]byte, 16)
 	_, _ = rand.Read(raw) // never fails: it ends the process if the system has no randomness
 	return hex.EncodeToString(raw)
+}
+
+func loopbackURL() (url.URL, error) {
+	port, err := freePort()
+	return url.URL{Scheme: "http", Host: fmt.Sprintf("127.0.0.1:%d", port)}, err
 }
 
 // freePort is a port that was free a moment ago.

@@ -63,7 +63,6 @@ impl Kubectl {
                 .expect("the server did not panic")
                 .expect("the server ended without an error");
         }
-        std::fs::remove_dir_all(&self.home).expect("the home folder can be removed");
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
@@ -141,6 +140,14 @@ impl Kubectl {
         let mut child = self.command(arguments).spawn().expect("kubectl starts");
         let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
         (child, lines)
+    }
+}
+
+impl Drop for Kubectl {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.home) {
+            eprintln!("{} cannot be removed: {error}", self.home.display());
+        }
     }
 }
 

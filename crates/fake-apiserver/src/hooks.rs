@@ -8,10 +8,10 @@ use bytes::Bytes;
 use jiff::Timestamp;
 
 use crate::codec::zero_field;
-use crate::crd;
 use crate::kinds::Resource;
 use crate::object::Object;
 use crate::validation::{ErrorKind, FieldError};
+use crate::{crd, defaults};
 
 /// What a kind does beyond its policy.
 #[derive(Clone, Copy)]
@@ -25,7 +25,7 @@ struct Hooks {
     /// Whether something in the body keeps a deleted object.
     keeps: fn(&Object) -> Kept,
     /// Changes what a client writes.
-    on_write: fn(&mut Object),
+    on_write: fn(&Resource, &mut Object),
     /// What a delete warns of that does not say what becomes of dependents.
     delete_warning: Option<&'static str>,
     /// What is wrong with the body of an object.
@@ -51,7 +51,7 @@ const NONE: Hooks = Hooks {
     on_create: |_, _| {},
     on_delete: |_, _, _| Marked::Here,
     keeps: |_| Kept::No,
-    on_write: |_| {},
+    on_write: |_, _| {},
     delete_warning: None,
     validate: |_| Vec::new(),
 };
@@ -91,6 +91,17 @@ const DEFINITION: Hooks = Hooks {
 
 const POD: Hooks = Hooks {
     initial_status: Some(|_| r#"{"phase":"Pending","qosClass":"BestEffort"}"#),
+    on_write: defaults::pod,
+    ..NONE
+};
+
+const DEPLOYMENT: Hooks = Hooks {
+    on_write: defaults::deployment,
+    ..NONE
+};
+
+const REPLICA_SET: Hooks = Hooks {
+    on_write: defaults::replica_set,
     ..NONE
 };
 
@@ -122,6 +133,8 @@ fn hooks(resource: &Resource) -> Hooks {
         ("", "pods") => POD,
         ("", "configmaps") => CONFIG_MAP,
         ("", "secrets") => SECRET,
+        ("apps", "deployments") => DEPLOYMENT,
+        ("apps", "replicasets") => REPLICA_SET,
         ("batch", "jobs") => JOB,
         ("apiextensions.k8s.io", "customresourcedefinitions") => DEFINITION,
         _ => NONE,
@@ -167,7 +180,7 @@ fn too_long(size: usize, field: &str) -> Vec<FieldError> {
 }
 
 /// Moves what a client writes as text to where it is stored as base64.
-fn encode_string_data(object: &mut Object) {
+fn encode_string_data(_: &Resource, object: &mut Object) {
     if object.field("stringData").is_none() {
         return;
     }
@@ -235,7 +248,7 @@ pub(crate) fn keeps(resource: &Resource, object: &Object) -> Kept {
 
 /// Changes what a client writes, before it is compared with what is stored.
 pub(crate) fn before_write(resource: &Resource, object: &mut Object) {
-    (hooks(resource).on_write)(object);
+    (hooks(resource).on_write)(resource, object);
 }
 
 /// What a delete warns of that does not say what becomes of dependents.

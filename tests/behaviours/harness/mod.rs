@@ -10,6 +10,7 @@
 
 mod answer;
 mod custom;
+mod rig;
 mod server;
 mod watch;
 
@@ -42,3 +43,27 @@ macro_rules! cases {
     };
 }
 pub(crate) use cases;
+
+/// As [`cases!`], for cases that would disturb others: the real half starts a kube-apiserver of its own.
+macro_rules! own_server_cases {
+    ($($name:ident),+ $(,)?) => {
+        mod fake {
+            $(
+                #[tokio::test(start_paused = true)]
+                async fn $name() {
+                    super::$name($crate::harness::Server::fake()).await;
+                }
+            )+
+        }
+        mod real {
+            $(
+                #[tokio::test]
+                #[ignore = "needs the API server rig"]
+                async fn $name() {
+                    super::$name($crate::harness::Server::of_its_own().await).await;
+                }
+            )+
+        }
+    };
+}
+pub(crate) use own_server_cases;

@@ -1,6 +1,7 @@
 //! One face for both servers: plain HTTP requests through a `kube::Client`.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
@@ -10,6 +11,7 @@ use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
 
+use super::rig::Rig;
 use super::{Answer, Watch};
 
 /// A running API server: the in-memory one, or the kube-apiserver of `KUBECONFIG`.
@@ -17,6 +19,8 @@ use super::{Answer, Watch};
 pub(crate) struct Server {
     client: kube::Client,
     fake: Option<FakeApiServer>,
+    /// The process of this server, if it has one of its own.
+    rig: Option<Arc<Rig>>,
 }
 
 /// A request that is not one of the plain ones: `server.request("PATCH", path).body(...).send().await`.
@@ -44,31 +48,63 @@ impl Server {
         Server {
             client: kube::Client::new(fake.service(), "default"),
             fake: Some(fake),
+            rig: None,
         }
     }
 
     /// The API server that the file of the environment variable `KUBECONFIG` names, with the file's current context.
     pub(crate) async fn real() -> Server {
-        Server::real_as(None).await
-    }
-
-    /// As [`real`](Self::real), in another context of the file.
-    pub(crate) async fn real_as(context: Option<&str>) -> Server {
         let file = std::env::var("KUBECONFIG")
             .expect("set KUBECONFIG to the kubeconfig that `tests/apiserver/bin/apiserver --kubeconfig FILE` writes");
         let config = Kubeconfig::read_from(&file).unwrap_or_else(|error| panic!("KUBECONFIG={file}: {error}"));
-        let options = KubeConfigOptions {
-            context: context.map(str::to_owned),
-            ..KubeConfigOptions::default()
-        };
-        let mut config = kube::Config::from_custom_kubeconfig(config, &options)
-            .await
-            .unwrap_or_else(|error| panic!("KUBECONFIG={file}: {error}"));
+        let config = kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await;
+        Server::connect(
+            config.unwrap_or_else(|error| panic!("KUBECONFIG={file}: {error}")),
+            None,
+        )
+    }
+
+    /// A kube-apiserver of its own, which forgets the past as soon as it is compacted.
+    pub(crate) async fn of_its_own() -> Server {
+        let rig = Rig::start(&["--feature-gates", "ListFromCacheSnapshot=false"]).await;
+        Server::with_token("token", rig)
+    }
+
+    /// A kube-apiserver of its own, for a user who has no rights.
+    pub(crate) async fn without_rights() -> Server {
+        let rig = Rig::start(&["--authorization", "RBAC"]).await;
+        Server::with_token("userToken", rig)
+    }
+
+    fn with_token(key: &str, rig: Rig) -> Server {
+        let url = format!("https://127.0.0.1:{}", rig.ready["port"]);
+        let mut config = kube::Config::new(url.parse().expect("a URL"));
+        config.accept_invalid_certs = true; // our own process, on loopback
+        config.auth_info.token = Some(rig.text(key).to_owned().into());
+        Server::connect(config, Some(rig))
+    }
+
+    fn connect(mut config: kube::Config, rig: Option<Rig>) -> Server {
         config.default_retry = false; // the cases are about the first answer
+        let client = kube::Client::try_from(config).expect("a client");
         Server {
-            client: kube::Client::try_from(config).expect("a client for KUBECONFIG"),
+            client,
             fake: None,
+            rig: rig.map(Arc::new),
         }
+    }
+
+    /// Forgets all versions before this one. Only for a server of its own.
+    pub(crate) async fn compact(&self, version: u64) {
+        if let Some(fake) = &self.fake {
+            fake.compact(version);
+            return;
+        }
+        let rig = self.rig.as_ref().expect("only a server of its own is compacted");
+        let url = format!("http://{}", rig.text("etcd"));
+        let store = Server::connect(kube::Config::new(url.parse().expect("a URL")), None);
+        let compaction = json!({"revision": version.to_string(), "physical": true});
+        store.post("/v3/kv/compaction", &compaction).await.ok();
     }
 
     /// The in-memory server, if this is it.

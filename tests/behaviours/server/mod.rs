@@ -1,8 +1,10 @@
 //! The API server's own behaviours, one file each; the tag of the behaviour stands above the case.
 
+mod compaction;
 mod crd;
 mod create;
 mod delete;
+mod forbidden;
 mod fuzz;
 mod history;
 mod list_version;
