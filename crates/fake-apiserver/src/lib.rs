@@ -3,6 +3,28 @@
 //! For tests, examples and development: a service for `kube::Client` with no socket and no cluster, or (feature `http`)
 //! an HTTP server on loopback for kubectl. Start at [`FakeApiServer`]; faults are [`Rule`] and [`Fault`].
 //!
+//! ```
+//! use bytes::Bytes;
+//! use fake_apiserver::{FakeApiServer, Verb};
+//! use http_body_util::Full;
+//! use tower::ServiceExt as _;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let fake = FakeApiServer::new();
+//! // With the `kube` crate: `kube::Client::new(fake.service(), "default")`.
+//! let request = http::Request::post("/api/v1/namespaces/default/configmaps")
+//!     .body(Full::new(Bytes::from_static(br#"{"metadata": {"name": "greeting"}, "data": {"hello": "world"}}"#)))
+//!     .unwrap();
+//! let response = fake.service().oneshot(request).await.unwrap();
+//! assert_eq!(response.status(), 201);
+//!
+//! let stored = fake.object("configmaps", Some("default"), "greeting").unwrap();
+//! assert_eq!(stored["data"]["hello"], "world");
+//! assert_eq!(fake.request_count(Verb::Create, "configmaps"), 1);
+//! # }
+//! ```
+//!
 //! # Design
 //!
 //! The upper half: [`storage`] is one event log with one resourceVersion and knows no HTTP; [`verbs`] turn a request

@@ -58,6 +58,11 @@ impl View {
         }
     }
 
+    /// The same view at a later time: ages in tables are relative to it.
+    pub(crate) fn at(&self, now: jiff::Timestamp) -> Self {
+        Self { now, ..self.clone() }
+    }
+
     fn type_meta(&self) -> TypeMeta<'_> {
         TypeMeta {
             api_version: &self.api_version,

@@ -14,11 +14,14 @@ struct Program {
 
 impl Program {
     fn start(arguments: &[&str]) -> Self {
-        let mut child = program(arguments).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = program(arguments)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the program and its files answer");
         let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap())
+        BufReader::new(child.stdout.take().expect("the program and its files answer"))
             .read_line(&mut line)
-            .unwrap();
+            .expect("the program and its files answer");
         let address = line
             .trim()
             .strip_prefix("http://")
@@ -31,24 +34,26 @@ impl Program {
         let sent = Command::new("kill")
             .args(["-TERM", &self.child.id().to_string()])
             .status()
-            .unwrap();
+            .expect("the program and its files answer");
         assert!(sent.success());
-        self.child.wait().unwrap()
+        self.child.wait().expect("the program and its files answer")
     }
 
     /// Sends a request and reads the answer to its end.
     fn request(&self, head: &str) -> String {
         let mut stream = self.open(head);
         let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
+        stream
+            .read_to_string(&mut answer)
+            .expect("the program and its files answer");
         answer
     }
 
     fn open(&self, head: &str) -> TcpStream {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let mut stream = TcpStream::connect(&self.address).expect("the program and its files answer");
         stream
             .write_all(format!("{head} HTTP/1.1\r\nHost: fake\r\nConnection: close\r\n\r\n").as_bytes())
-            .unwrap();
+            .expect("the program and its files answer");
         stream
     }
 }
@@ -77,34 +82,49 @@ fn program_serves_and_ends_on_sigterm_with_an_open_watch() {
     let mut line = String::new();
     while !line.contains("\"type\":\"ADDED\"") {
         line.clear();
-        assert_ne!(watch.read_line(&mut line).unwrap(), 0, "the watch ended early");
+        assert_ne!(
+            watch.read_line(&mut line).expect("the program and its files answer"),
+            0,
+            "the watch ended early"
+        );
     }
     assert!(program.terminate().success());
     let mut rest = String::new();
-    watch.read_to_string(&mut rest).unwrap();
+    watch
+        .read_to_string(&mut rest)
+        .expect("the program and its files answer");
     assert!(rest.ends_with("0\r\n\r\n"), "the watch ends cleanly: {rest:?}");
 }
 
 #[test]
 fn program_writes_a_kubeconfig_for_its_address() {
     let path = std::env::temp_dir().join(format!("fake-apiserver-{}.kubeconfig", std::process::id()));
-    let mut program = Program::start(&["--kubeconfig-out", path.to_str().unwrap()]);
-    let config = std::fs::read_to_string(&path).unwrap();
+    let mut program = Program::start(&[
+        "--kubeconfig-out",
+        path.to_str().expect("the program and its files answer"),
+    ]);
+    let config = std::fs::read_to_string(&path).expect("the program and its files answer");
     assert!(
         config.contains(&format!("server: http://{}\n", program.address)),
         "{config}"
     );
     assert!(program.terminate().success());
-    std::fs::remove_file(path).unwrap();
+    std::fs::remove_file(path).expect("the program and its files answer");
 }
 
 #[test]
 fn program_says_that_its_port_is_taken() {
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = taken.local_addr().unwrap().port().to_string();
-    let output = program(&["--port", &port]).output().unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").expect("the program and its files answer");
+    let port = taken
+        .local_addr()
+        .expect("the program and its files answer")
+        .port()
+        .to_string();
+    let output = program(&["--port", &port])
+        .output()
+        .expect("the program and its files answer");
     assert_eq!(output.status.code(), Some(1));
-    let message = String::from_utf8(output.stderr).unwrap();
+    let message = String::from_utf8(output.stderr).expect("the program and its files answer");
     assert_eq!(
         message,
         format!("fake-apiserver: port {port} is in use by another program; choose another with --port\n")
@@ -115,9 +135,9 @@ fn program_says_that_its_port_is_taken() {
 fn program_says_that_it_cannot_write_the_kubeconfig() {
     let output = program(&["--kubeconfig-out", "/nonexistent/folder/config"])
         .output()
-        .unwrap();
+        .expect("the program and its files answer");
     assert_eq!(output.status.code(), Some(1));
-    let message = String::from_utf8(output.stderr).unwrap();
+    let message = String::from_utf8(output.stderr).expect("the program and its files answer");
     assert!(
         message.starts_with("fake-apiserver: cannot write /nonexistent/folder/config: "),
         "{message}"

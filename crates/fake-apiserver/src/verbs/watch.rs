@@ -283,7 +283,8 @@ impl Core {
         let Some(object) = object else { return };
         // The first line of a table says what its columns are and is no one else's.
         let bytes = if self.view.representation == Representation::Table {
-            self.view.event(event, object, entry.rv, self.first_line)
+            let view = self.view.at(self.server.clock.now());
+            view.event(event, object, entry.rv, self.first_line)
         } else {
             let encoding = self.view.encoding(event);
             entry.encoded(&encoding, |entry| self.view.event(event, object, entry.rv, false))
