@@ -207,7 +207,11 @@ fn settle(context: Context<'_>, part: Part, old: &Object, wanted: Object) -> Res
     new.meta.namespace.clone_from(&old.meta.namespace);
     keep_system_fields(&mut new.meta, &old.meta);
     hooks::before_write(resource, &mut new);
-    write::advance_generation(resource, old, &mut new);
+    new.meta.generation = old.meta.generation;
+    // A subresource's write is no change of the spec, whatever metadata it takes over.
+    if matches!(part, Part::Main) {
+        write::advance_generation(resource, old, &mut new);
+    }
     write::track_fields(context, Some(old), &mut new);
     let mut errors = validate_update(resource, &new.meta, &old.meta);
     errors.extend(hooks::validate(resource, &new));
