@@ -14,8 +14,16 @@ use crate::object::Object;
 
 /// A kind whose watches deliver bookmarks, about one a minute, is not silent for so long unless the connection is gone.
 const SILENCE_WITH_BOOKMARKS: Duration = Duration::from_mins(3);
-/// The most changes applied in one step.
-const BATCH: usize = 256;
+/// The most changes applied in one step: small enough for the processor's cache to hold the objects until the handlers
+/// have seen them.
+const BATCH: usize = 64;
+
+/// Whether lines may be left after a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lines {
+    More,
+    NoMore,
+}
 
 /// Changes that were received and not yet applied.
 struct Pending<K> {
@@ -74,8 +82,11 @@ impl<K: Object> Reflector<K> {
         loop {
             let taken = self.take_lines(&mut connection, &mut pending);
             self.flush(&mut pending);
-            taken?;
-            // A server that never pauses must not starve the neighbours on this worker.
+            if taken? == Lines::More {
+                // Handlers get their turn between batches: a flood must not pile up in their queues.
+                tokio::task::yield_now().await;
+                continue;
+            }
             tokio::task::consume_budget().await;
             let silence = self.has_bookmarks.then_some(SILENCE_WITH_BOOKMARKS);
             match connection.read(silence).await {
@@ -87,25 +98,21 @@ impl<K: Object> Reflector<K> {
     }
 
     /// Decodes the lines that are there, at most a batch.
-    fn take_lines(&mut self, connection: &mut Connection, pending: &mut Pending<K>) -> Result<(), WatchError> {
-        loop {
+    fn take_lines(&mut self, connection: &mut Connection, pending: &mut Pending<K>) -> Result<Lines, WatchError> {
+        while pending.changes.len() < BATCH {
             let decoder = &self.decoder;
             let line = connection.next_line(|line| (!line.is_empty()).then(|| decoder.event(line)));
             match line.map_err(|error| {
                 self.failures
                     .of(Step::Watch, WatchErrorKind::Protocol, &error.to_string())
             })? {
-                Some(Some(event)) => {
-                    self.take_event(event, pending)?;
-                    if pending.changes.len() >= BATCH {
-                        self.flush(pending);
-                    }
-                }
+                Some(Some(event)) => self.take_event(event, pending)?,
                 Some(None) => {} // an empty line
-                None if pending.changes.len() < BATCH && connection.read_ready() => {}
-                None => return Ok(()),
+                None if connection.read_ready() => {}
+                None => return Ok(Lines::NoMore),
             }
         }
+        Ok(Lines::More)
     }
 
     fn take_event(
