@@ -177,7 +177,7 @@ fn object_handler_hears_of_every_event() {
     assert_eq!(*heard.lock().unwrap(), ["initial", "added", "new", "deleted", "stale"]);
 }
 
-// [H2] the same for the handler of a queue, with the priorities of rule 10
+// [H2] the same for the handler of a queue, with a low priority for what is not news
 #[tokio::test]
 async fn queue_handler_adds_every_key_and_initial_ones_with_low_priority() {
     let queue = queue();

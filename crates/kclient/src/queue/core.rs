@@ -133,7 +133,9 @@ pub(super) struct Core<T> {
     pub(super) counters: Counters,
     timings: bool,
 
-    /// Consumers that sleep and that nobody has decided to wake yet.
+    /// Invariant: at least the number of consumers that sleep and that nobody has decided to wake. One that its timer woke
+    /// stays counted, because a wake-up may have crossed its way and counted it out already: a wake-up too many only makes
+    /// somebody look in vain, one too few would lose an item.
     waiting: usize,
     /// The consumer that sleeps no longer than the earliest deadline that it knew: its id and that deadline. The others
     /// sleep without a timer. Invariant, between two operations: if somebody sleeps and something is delayed, the
@@ -488,10 +490,9 @@ impl<T: Clone + Eq> Core<T> {
         self.consumers_seen
     }
 
-    /// A consumer is about to sleep: returns until when at most. `counted` says that it is among those waiting already,
-    /// because it did not sleep through to a wake-up.
-    pub(super) fn sleep(&mut self, id: u64, counted: bool) -> Option<Instant> {
-        self.waiting += usize::from(!counted);
+    /// A consumer is about to sleep: returns until when at most.
+    pub(super) fn sleep(&mut self, id: u64) -> Option<Instant> {
+        self.waiting += 1;
         let next = self.delays.next();
         let keeps_time = |(keeper, armed): (u64, Instant)| keeper == id || next.is_some_and(|next| next < armed);
         if self.timekeeper.is_none_or(keeps_time) {
@@ -504,10 +505,10 @@ impl<T: Clone + Eq> Core<T> {
     /// A consumer that slept leaves, with or without an item. If it kept the time, or was woken to do so and found
     /// something better to do, another has to.
     ///
-    /// `counted` is as for `sleep`. A consumer that is dropped asleep says that it is: either that is true, or a wake-up was
-    /// on its way and now reaches another consumer, which is no longer one that nobody has decided to wake.
-    pub(super) fn leave(&mut self, id: u64, counted: bool) {
-        self.waiting = self.waiting.saturating_sub(usize::from(counted));
+    /// `asleep` says that it is dropped while it sleeps. Then either it was waiting, or a wake-up was on its way to it and
+    /// now reaches another consumer: one fewer is waiting in both cases.
+    pub(super) fn leave(&mut self, id: u64, asleep: bool) {
+        self.waiting = self.waiting.saturating_sub(usize::from(asleep));
         self.timekeeper = self.timekeeper.filter(|(keeper, _)| *keeper != id);
         let timekeeper = self.timekeeper;
         self.news.rearm |= self

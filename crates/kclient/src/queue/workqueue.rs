@@ -250,17 +250,13 @@ impl<T: Clone + Eq + Hash + Send + Sync + 'static> WorkQueue<T> {
                 Err(deadline) => deadline,
             };
             match deadline {
-                None => {
-                    woken.await;
-                    consumer.counted = false;
-                }
+                None => woken.await,
                 Some(deadline) => tokio::select! {
-                    // In this order: a consumer that was woken in the same instant has to know it.
-                    biased;
-                    () = woken => consumer.counted = false,
+                    () = woken => {}
                     () = sleep_until(deadline) => {}
                 },
             }
+            consumer.asleep = false;
         }
     }
 
@@ -435,8 +431,8 @@ struct Consumer<'a, T: Clone + Eq> {
     shared: &'a Shared<T>,
     /// Invariant: `Some` once it has slept, until it left.
     id: Option<u64>,
-    /// Whether the core counts it among those waiting: it slept and was not woken since.
-    counted: bool,
+    /// Whether it sleeps, or was dropped asleep.
+    asleep: bool,
 }
 
 impl<'a, T: Clone + Eq> Consumer<'a, T> {
@@ -444,7 +440,7 @@ impl<'a, T: Clone + Eq> Consumer<'a, T> {
         Self {
             shared,
             id: None,
-            counted: false,
+            asleep: false,
         }
     }
 
@@ -456,11 +452,12 @@ impl<'a, T: Clone + Eq> Consumer<'a, T> {
             match core.take(now) {
                 Take::Empty => {
                     let id = *self.id.get_or_insert_with(|| core.consumer_id());
-                    Err(core.sleep(id, std::mem::replace(&mut self.counted, true)))
+                    self.asleep = true;
+                    Err(core.sleep(id))
                 }
                 found => {
                     if let Some(id) = self.id.take() {
-                        core.leave(id, self.counted);
+                        core.leave(id, self.asleep);
                     }
                     Ok(found)
                 }
@@ -472,7 +469,7 @@ impl<'a, T: Clone + Eq> Consumer<'a, T> {
 impl<T: Clone + Eq> Drop for Consumer<'_, T> {
     fn drop(&mut self) {
         if let Some(id) = self.id.take() {
-            self.shared.with(|core| core.leave(id, self.counted));
+            self.shared.with(|core| core.leave(id, self.asleep));
         }
     }
 }

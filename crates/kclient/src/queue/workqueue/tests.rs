@@ -561,6 +561,66 @@ async fn dropping_get_at_any_poll_loses_nothing() {
     }
 }
 
+// [Q16] timers and wake-ups that cross each other lose nothing: every key reaches a consumer, although consumers come and go
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn crossing_timers_and_wake_ups_lose_nothing() {
+    const KEYS: usize = 20_000;
+    let queue = WorkQueue::new("q");
+    let received = Arc::new(AtomicUsize::new(0));
+    let consumers: Vec<_> = (0..6)
+        .map(|consumer| {
+            let (queue, received) = (queue.clone(), Arc::clone(&received));
+            tokio::spawn(async move {
+                let mut random = fastrand::Rng::with_seed(consumer);
+                loop {
+                    // Half of the consumers give up now and then, at any point of their wait.
+                    let patience = if consumer % 2 == 0 { 100_000 } else { random.u64(1..500) };
+                    match tokio::time::timeout(Duration::from_micros(patience), queue.get()).await {
+                        Ok(Some(_item)) => {
+                            received.fetch_add(1, Ordering::SeqCst);
+                        }
+                        Ok(None) => return,
+                        Err(_gave_up) => {}
+                    }
+                }
+            })
+        })
+        .collect();
+    let producers: Vec<_> = (0..2)
+        .map(|producer| {
+            let queue = queue.clone();
+            tokio::spawn(async move {
+                let mut random = fastrand::Rng::with_seed(100 + producer as u64);
+                for key in (producer..KEYS).step_by(2) {
+                    match random.u32(..3) {
+                        0 => queue.add(&key),
+                        _ => queue.add_after(&key, Duration::from_micros(random.u64(1..3000))),
+                    }
+                    if random.u32(..20) == 0 {
+                        tokio::task::yield_now().await;
+                    }
+                }
+            })
+        })
+        .collect();
+    for producer in producers {
+        producer.await.unwrap();
+    }
+    let all = async {
+        while received.load(Ordering::SeqCst) < KEYS {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(1), all)
+        .await
+        .expect("every key is handed out");
+    queue.shut_down();
+    for consumer in consumers {
+        consumer.await.unwrap();
+    }
+    queue.with_core(|core| core.check_invariants());
+}
+
 // [Q16] the consumer that keeps the time is dropped: another takes over, so the delayed key is on time
 #[tokio::test(start_paused = true)]
 async fn a_dropped_timekeeper_has_a_successor() {
