@@ -11,4 +11,5 @@ mod controller;
 mod harness;
 mod informer;
 mod kubectl;
+mod marks;
 mod server;
