@@ -22,15 +22,17 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 
 /// The marks in comments of `text`: `[I16]` gives `I16`.
 fn marks(text: &str) -> impl Iterator<Item = &str> {
-    text.lines().filter(|line| line.trim_start().starts_with("//")).flat_map(|line| {
-        line.split('[').skip(1).filter_map(|rest| {
-            let mark = rest.split_once(']')?.0;
-            let digits = mark.trim_start_matches(|c: char| c.is_ascii_uppercase());
-            let letters = mark.len() - digits.len();
-            let well_formed = (1..=2).contains(&letters) && !digits.is_empty();
-            (well_formed && digits.bytes().all(|b| b.is_ascii_digit())).then_some(mark)
+    text.lines()
+        .filter(|line| line.trim_start().starts_with("//"))
+        .flat_map(|line| {
+            line.split('[').skip(1).filter_map(|rest| {
+                let mark = rest.split_once(']')?.0;
+                let digits = mark.trim_start_matches(|c: char| c.is_ascii_uppercase());
+                let letters = mark.len() - digits.len();
+                let well_formed = (1..=2).contains(&letters) && !digits.is_empty();
+                (well_formed && digits.bytes().all(|b| b.is_ascii_digit())).then_some(mark)
+            })
         })
-    })
 }
 
 #[test]
@@ -60,7 +62,13 @@ fn every_behaviour_listed_as_held_has_a_marked_test() {
         marked.extend(marks(&text).map(str::to_owned));
     }
     let untested: Vec<_> = held.difference(&marked).collect();
-    assert!(untested.is_empty(), "listed as held, but no test carries the mark: {untested:?}");
+    assert!(
+        untested.is_empty(),
+        "listed as held, but no test carries the mark: {untested:?}"
+    );
     let unknown: Vec<_> = marked.difference(&known).collect();
-    assert!(unknown.is_empty(), "marked in a test, but not in docs/behaviours.md: {unknown:?}");
+    assert!(
+        unknown.is_empty(),
+        "marked in a test, but not in docs/behaviours.md: {unknown:?}"
+    );
 }
