@@ -91,3 +91,6 @@ pub(super) enum Shape {
 }
 
 include!(concat!(env!("OUT_DIR"), "/types.rs"));
+
+#[cfg(test)]
+mod tests;
