@@ -100,10 +100,13 @@ async fn run(arguments: Arguments) -> Result<(), Error> {
     // right is told at once. A controller in a cluster would rather go on trying.
     match cluster.run_and_wait_with(&stop, SyncOptions::fail_fast()).await {
         Ok(()) => {}
-        Err(kube_client::SyncError::Stopped) => return finish(&cluster, signals).await,
+        Err(kube_client::SyncError::Stopped) => {
+            finish(&cluster, signals).await;
+            return Ok(());
+        }
         Err(error) => {
             // The informers go on trying in the background; this program does not.
-            finish(&cluster, signals).await?;
+            finish(&cluster, signals).await;
             return Err(error.into());
         }
     }
@@ -138,7 +141,7 @@ async fn run(arguments: Arguments) -> Result<(), Error> {
         // Stopped before it had begun: as wanted.
         Ok(()) | Err(Stopped) => {}
     }
-    finish(&cluster, signals).await?;
+    finish(&cluster, signals).await;
     let metrics = controller.queue().metrics();
     println!(
         "\nstopped: {} reconciles succeeded, {} failed; {}, {} tasks left",
@@ -155,10 +158,9 @@ async fn run(arguments: Arguments) -> Result<(), Error> {
 }
 
 /// Ends all that was started. Returns when the last task is gone.
-async fn finish(cluster: &kube_client::Client, signals: tokio::task::JoinHandle<()>) -> Result<(), Error> {
+async fn finish(cluster: &kube_client::Client, signals: tokio::task::JoinHandle<()>) {
     signals.abort();
     cluster.shutdown().await;
-    Ok(())
 }
 
 /// Prints one line for everything that a reconcile reports, with the seconds since the start.
