@@ -12,6 +12,7 @@ mod pages;
 mod patch;
 mod protocol;
 mod selectors;
+mod shared_storage;
 mod texts;
 mod update;
 mod watch;

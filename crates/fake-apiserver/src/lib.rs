@@ -40,6 +40,7 @@ mod answer;
 mod body;
 mod clock;
 mod codec;
+mod convert;
 mod crd;
 mod defaults;
 mod discovery;

@@ -9,7 +9,7 @@ use crate::selector::{FieldSelector, FieldSet, LabelSelector};
 /// One stored version of an object, without type and resourceVersion, which answers add.
 #[derive(Debug)]
 pub(crate) struct Stored {
-    /// Go's canonical JSON. Equal objects have equal bytes.
+    /// Go's canonical JSON of the stored version. Equal objects have equal bytes.
     pub(crate) canonical: Bytes,
     labels: StringMap,
     fields: FieldSet,
@@ -18,14 +18,28 @@ pub(crate) struct Stored {
 impl Stored {
     /// Makes the stored form of an object of `resource`.
     pub(crate) fn of(resource: &Resource, object: &Object) -> Self {
+        let object = resource.to_stored(object);
         Self {
             canonical: object.to_canonical(),
             labels: object.meta.labels.clone(),
-            fields: FieldSet::of(resource, object),
+            fields: FieldSet::of(resource, &object),
         }
     }
 
-    /// The object; its fields share the memory of the stored bytes.
+    /// The object in the version of `resource`.
+    pub(crate) fn object_as(&self, resource: &Resource) -> Object {
+        resource.from_stored(self.object())
+    }
+
+    /// Go's canonical JSON in the version of `resource`.
+    pub(crate) fn canonical_as(&self, resource: &Resource) -> Bytes {
+        match resource.stored_as {
+            Some(_) => self.object_as(resource).to_canonical(),
+            None => self.canonical.clone(),
+        }
+    }
+
+    /// The object in the stored version; its fields share the memory of the stored bytes.
     pub(crate) fn object(&self) -> Object {
         Object::from_canonical(&self.canonical)
     }

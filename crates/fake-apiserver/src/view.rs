@@ -73,7 +73,7 @@ impl View {
     /// Writes one object that stands alone. A revision of 0 is left out.
     pub(crate) fn write_object(&self, stored: &Stored, rv: Revision, out: &mut Vec<u8>) {
         match self.representation {
-            Representation::Full => write_output(&stored.canonical, Some(self.type_meta()), rv, out),
+            Representation::Full => write_output(&stored.canonical_as(&self.resource), Some(self.type_meta()), rv, out),
             Representation::Metadata => write_metadata(&stored.canonical, Some(METADATA), rv, out),
             Representation::Table => {
                 table::write_head(&self.resource, table::Columns::Shown, rv, None, None, out);
@@ -96,7 +96,7 @@ impl View {
             // Items of built-in lists carry no type, custom resources do.
             Representation::Full => {
                 let type_meta = self.resource.custom.then(|| self.type_meta());
-                write_output(&stored.canonical, type_meta, rv, out);
+                write_output(&stored.canonical_as(&self.resource), type_meta, rv, out);
             }
             Representation::Metadata => write_metadata(&stored.canonical, Some(METADATA), rv, out),
             Representation::Table => table::write_row(&self.resource, stored, rv, self.now, out),

@@ -7,6 +7,7 @@ use super::{
     Resource, Schema, Scope, SelectableField, StatusPolicy, StorageId, Subresource, TableColumn, Verbs,
 };
 use crate::codec::TypeId;
+use crate::convert::{self, StoredAs};
 
 /// One row of the generated table.
 struct BuiltIn {
@@ -129,11 +130,23 @@ fn resource(row: &BuiltIn) -> Resource {
                 verbs: Verbs::from_names(verbs.iter().copied()),
             })
             .collect(),
+        stored_as: stored_as(row, &storage),
         storage: StorageId(storage),
         policy: row.facts.as_ref().map_or_else(stateless_policy, policy),
         schema: Schema::Typed(row.type_id),
         custom: false,
     }
+}
+
+/// How a resource is stored whose objects another one stores: the first row with that storage is the stored version.
+fn stored_as(row: &BuiltIn, storage: &str) -> Option<StoredAs> {
+    let converter = convert::built_in(row.group, row.plural)?;
+    let mut facts = BUILT_INS.iter().filter_map(|row| row.facts.as_ref());
+    let stored = facts.find(|facts| facts.etcd_prefix == storage)?;
+    Some(StoredAs {
+        converter,
+        fields: policy(stored).field_selectors.fields,
+    })
 }
 
 /// The policy of a resource that stores nothing.

@@ -41,6 +41,7 @@ pub(super) fn resource(custom: &CustomResource, version: &CustomVersion) -> Reso
         categories: owned(&custom.categories),
         subresources,
         storage: StorageId(Name::Owned(format!("/registry/{}/{}", custom.group, custom.plural))),
+        stored_as: None,
         policy: policy(version),
         schema: Schema::Schemaless,
         custom: true,

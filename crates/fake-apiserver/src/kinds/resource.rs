@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::Policy;
+use crate::convert::StoredAs;
 
 /// A name from the tables (borrowed) or from a custom resource definition (owned).
 pub(crate) type Name = Cow<'static, str>;
@@ -136,6 +137,8 @@ pub(crate) struct Resource {
     pub(crate) categories: Vec<Name>,
     pub(crate) subresources: Vec<Subresource>,
     pub(crate) storage: StorageId,
+    /// Absent if objects are stored as they are served.
+    pub(crate) stored_as: Option<StoredAs>,
     pub(crate) policy: Policy,
     pub(crate) schema: Schema,
     /// Whether this comes from a custom resource definition; some texts (415, strict errors) differ.

@@ -27,10 +27,10 @@ pub(crate) struct FieldSet {
 }
 
 impl FieldSet {
-    /// Takes the selectable fields of `resource` from an object.
+    /// Takes the selectable fields of `resource` from an object in the stored version.
     pub(crate) fn of(resource: &Resource, object: &Object) -> Self {
         let mut values = Vec::new();
-        for field in &resource.policy.field_selectors.fields {
+        for field in resource.stored_fields() {
             let label = &*field.label;
             if label.starts_with("metadata.") || canonical_label(label) != label {
                 continue;
@@ -108,7 +108,7 @@ impl FieldSelector {
             if !selectors.supports(&term.label) {
                 return Err(SelectorError(selectors.unsupported(&term.label)));
             }
-            term.label = canonical_label(&term.label).to_owned();
+            term.label = resource.stored_label(canonical_label(&term.label)).to_owned();
         }
         Ok(Self { terms })
     }

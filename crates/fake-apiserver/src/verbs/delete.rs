@@ -129,7 +129,7 @@ pub(super) fn delete_one(
     let mut shown = None;
     let outcome = server.storage.update(context.id, &key, |old| {
         let old = old.ok_or_else(|| Status::not_found(context.subject(), name))?;
-        let current = old.object.object();
+        let current = old.object.object_as(context.resource);
         check_preconditions(context, name, options, old, &current)?;
         let mut new = current.clone();
         next = begin(server, context.resource, options, &mut new);

@@ -108,7 +108,7 @@ pub(super) fn transact(
     let mut shown = None;
     let outcome = context.server.storage.update(context.id, &context.key(), |old| {
         let old = old.ok_or_else(|| Status::not_found(context.subject(), context.name()))?;
-        let current = old.object.object();
+        let current = old.object.object_as(context.resource);
         let (wanted, wrong_type) = make(old, &current)?;
         check_version(context, unconditional, old, &wanted)?;
         if let Some(status) = wrong_type {

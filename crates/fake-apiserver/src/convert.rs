@@ -1,0 +1,80 @@
+//! Conversion between the version in which an object is served and the one in which it is stored.
+//!
+//! Resources that share a storage are one collection under several names. Nearly all have one content and need nothing of
+//! this; for the others a [`Converter`] stands between them and [`crate::stored`]. Each has a file of its own in `convert/`.
+
+mod events;
+
+use std::borrow::Cow;
+use std::fmt::Debug;
+
+use crate::kinds::{Resource, SelectableField};
+use crate::object::Object;
+
+/// Translates between a served version and the stored one.
+///
+/// # Contract
+///
+/// 1. `from_stored(to_stored(x))` is `x` for every canonical object `x` of the served version.
+/// 2. Both give canonical objects: fields in Go's order, fields that Go writes when empty present.
+/// 3. Metadata stays as it is.
+pub(crate) trait Converter: Debug + Sync {
+    /// An object of the served version in the stored one.
+    fn to_stored(&self, object: &Object) -> Object;
+
+    /// A stored object in the served version.
+    fn from_stored(&self, object: &Object) -> Object;
+
+    /// The label by which a field selector of the stored version names what `label` names in the served one.
+    fn stored_label<'l>(&self, label: &'l str) -> &'l str;
+}
+
+/// How the objects of a resource are stored, where that is not how they are served.
+#[derive(Debug)]
+pub(crate) struct StoredAs {
+    pub(crate) converter: &'static dyn Converter,
+    /// The selectable fields of the stored version: selectors of every served version are about these.
+    pub(crate) fields: Vec<SelectableField>,
+}
+
+/// The converter of a built-in resource that is served in another form than it is stored in.
+pub(crate) fn built_in(group: &str, plural: &str) -> Option<&'static dyn Converter> {
+    match (group, plural) {
+        ("events.k8s.io", "events") => Some(&events::Events),
+        _ => None,
+    }
+}
+
+impl Resource {
+    /// The object in the stored version.
+    pub(crate) fn to_stored<'o>(&self, object: &'o Object) -> Cow<'o, Object> {
+        match &self.stored_as {
+            Some(stored) => Cow::Owned(stored.converter.to_stored(object)),
+            None => Cow::Borrowed(object),
+        }
+    }
+
+    /// A stored object in the version of this resource.
+    pub(crate) fn from_stored(&self, object: Object) -> Object {
+        match &self.stored_as {
+            Some(stored) => stored.converter.from_stored(&object),
+            None => object,
+        }
+    }
+
+    /// The selectable fields of the stored version.
+    pub(crate) fn stored_fields(&self) -> &[SelectableField] {
+        match &self.stored_as {
+            Some(stored) => &stored.fields,
+            None => &self.policy.field_selectors.fields,
+        }
+    }
+
+    /// The stored version's name of a label of this resource's field selectors.
+    pub(crate) fn stored_label<'l>(&self, label: &'l str) -> &'l str {
+        match &self.stored_as {
+            Some(stored) => stored.converter.stored_label(label),
+            None => label,
+        }
+    }
+}
