@@ -2,10 +2,10 @@
 //!
 //! - `cargo run --example pod_controller`: on an in-memory API server whose pods keep changing. It prints what it sees and
 //!   ends by itself after ten seconds.
-//! - `cargo run --example pod_controller -- --kubeconfig FILE [--context NAME]`: the same on a real cluster. It only reads,
-//!   unless a pod has the label `pod-controller.example/greet`.
+//! - `cargo run --example pod_controller -- --kubeconfig FILE`, `--context NAME` or both: the same on a real cluster. It only
+//!   reads, unless a pod has the label `pod-controller.example/greet`.
 //!
-//! `--forever` goes on until Ctrl-C or SIGTERM. The controller itself is in `controller.rs`: start reading there. Here is
+//! It ends after ten seconds; with `--forever`, on Ctrl-C or SIGTERM. The controller itself is in `controller.rs`: start reading there. Here is
 //! what a program around it has to do: connect, start, stop, and fail with a clear message.
 
 mod controller;
@@ -34,8 +34,8 @@ struct Arguments {
     /// Run on the cluster of this kubeconfig instead of the in-memory server.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig; its current one if not given.
-    #[arg(long, value_name = "NAME", requires = "kubeconfig")]
+    /// Run on the cluster of this context instead of the in-memory server; of the usual kubeconfig, unless one is given.
+    #[arg(long, value_name = "NAME")]
     context: Option<String>,
     /// Watch only this namespace.
     #[arg(short, long, value_name = "NAME")]
@@ -76,13 +76,11 @@ fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
 }
 
 async fn run(arguments: Arguments) -> Result<(), Error> {
-    let in_memory = arguments.kubeconfig.is_none();
-    let cluster = match &arguments.kubeconfig {
-        Some(file) => {
-            let builder = kube_client::Client::builder().kubeconfig(file, arguments.context.as_deref());
-            builder.user_agent("pod-controller").build().await?
-        }
-        None => world::create()?,
+    let in_memory = arguments.kubeconfig.is_none() && arguments.context.is_none();
+    let cluster = if in_memory {
+        world::create()?
+    } else {
+        connect(&arguments).await?
     };
     // One token stops everything: the controllers, then what they stand on.
     let stop = CancellationToken::new();
@@ -157,6 +155,23 @@ async fn run(arguments: Arguments) -> Result<(), Error> {
     Ok(changed?)
 }
 
+/// A client for the cluster that the arguments name.
+async fn connect(arguments: &Arguments) -> Result<kube_client::Client, Error> {
+    let builder = kube_client::Client::builder().user_agent("pod-controller");
+    let context = arguments.context.as_deref();
+    let builder = match &arguments.kubeconfig {
+        Some(file) => builder.kubeconfig(file, context),
+        None => {
+            let options = kube::config::KubeConfigOptions {
+                context: context.map(str::to_owned),
+                ..Default::default()
+            };
+            builder.config(kube::Config::from_kubeconfig(&options).await?)
+        }
+    };
+    Ok(builder.build().await?)
+}
+
 /// Ends all that was started. Returns when the last task is gone.
 async fn finish(cluster: &kube_client::Client, signals: tokio::task::JoinHandle<()>) {
     signals.abort();
@@ -219,12 +234,13 @@ async fn terminated() {
 fn log(verbose: u8) {
     let level = match verbose {
         0 => "off",
-        1 => "kclient=debug,kube_client=info,pod_controller=info",
-        _ => "kclient=trace,kube_client=debug,pod_controller=debug",
+        1 => "kclient=debug,kube_client=debug,pod_controller=debug",
+        _ => "kclient=trace,kube_client=trace,kube=debug,pod_controller=trace",
     };
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_unset| level.into());
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
         .init();
 }

@@ -51,6 +51,8 @@ mod write;
 pub use client::{Client, Filter};
 pub use ext::{InformerExt, WriterExt};
 pub use kube::api::{DeleteParams, PatchParams, PostParams, Preconditions, PropagationPolicy, ValidationDirective};
+/// Which objects a list or an informer covers, by their labels.
+pub use kube::core::Selector;
 pub use kube_client::{
     Event, EventHandler, HandlerOptions, Index, IndexDef, Object, ObjectKey, RegisterError, Registration, Stopped,
 };

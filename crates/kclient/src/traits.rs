@@ -54,7 +54,8 @@ pub trait Informer<K: Object>: Reader<K> {
     /// Whether the cache was filled.
     fn has_synced_ignoring_handlers(&self) -> bool;
 
-    /// Waits for [`has_synced`](Self::has_synced), as of the handlers that are registered now.
+    /// Waits for [`has_synced`](Self::has_synced), as of the handlers that are registered now. Informers run once
+    /// [`run_and_wait`](kube_client::Client::run_and_wait) or `start` was called: before, this waits.
     ///
     /// Resolves to [`Stopped`] if the informer was stopped before. Dropping the future loses nothing.
     fn synced(&self) -> BoxFuture<'static, Result<(), Stopped>>;

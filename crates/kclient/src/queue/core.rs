@@ -367,7 +367,8 @@ impl<T: Clone + Eq> Core<T> {
             adds_total: self.counters.adds,
             queue_duration_seconds: self.counters.queue_duration.clone(),
             work_duration_seconds: self.counters.work_duration.clone(),
-            unfinished_work_seconds: running().sum(),
+            // Not `sum`: the sum of nothing is -0.0.
+            unfinished_work_seconds: running().fold(0.0, |sum, seconds| sum + seconds),
             longest_running_processor_seconds: running().fold(0.0, f64::max),
             retries_total: self.counters.retries,
         }
