@@ -90,6 +90,14 @@ pub enum RegisterError {
     /// The informer already has another index of this name.
     #[error("{0}")]
     IndexConflict(Box<IndexConflict>),
+    /// No namespace can have this name. (Empty is not "all": leave the namespace out for that.)
+    #[error("cannot watch {resource}: no namespace can be named {namespace:?}")]
+    InvalidNamespace {
+        /// The resource that was asked for.
+        resource: String,
+        /// What was given.
+        namespace: String,
+    },
     /// The registration was made on another informer.
     #[error("the registration belongs to another informer than {informer}")]
     ForeignRegistration {
