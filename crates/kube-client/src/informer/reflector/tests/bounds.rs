@@ -52,7 +52,7 @@ async fn slow_list_is_waited_for_although_it_shows() {
     let script = Script::new();
     let rig = rig(&script, paged());
     script.requested(1).await;
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
     assert!(rig.informer.stats().error.is_some());
     script.json(&list("7", &[]));
     rig.informer.synced().await.unwrap();
