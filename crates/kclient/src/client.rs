@@ -239,7 +239,8 @@ impl<K: Object> Informer<K> for Client<K> {
                     return Err(Stopped);
                 }
             }
-            inner.synced.store(true, Ordering::Release);
+            // Handlers that were registered since count for `has_synced`, though not for this wait.
+            Client { inner }.has_synced();
             Ok(())
         }
         .boxed()
@@ -343,3 +344,6 @@ impl<K: Object> fmt::Debug for Client<K> {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

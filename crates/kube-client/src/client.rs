@@ -16,6 +16,7 @@ use kube::core::{ApiResource, DynamicObject};
 pub use self::builder::ClientBuilder;
 #[cfg(feature = "fake")]
 pub use self::fake::{FakeClientBuilder, FakeError};
+pub(crate) use self::limit::Tune;
 pub use self::run::SyncOptions;
 use crate::environment::Environment;
 use crate::error::ClientError;

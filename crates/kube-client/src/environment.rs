@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::client::Tune;
 use crate::error::WatchError;
 use crate::informer::InformerId;
 
@@ -20,6 +21,9 @@ pub(crate) type WatchErrorHandler = Arc<dyn Fn(&InformerId, &WatchError) + Send 
 pub(crate) struct Environment {
     // The connection that informers use: without retries of its own, so that each failure shows at once.
     pub(crate) kube: kube::Client,
+    // What each request of an informer waits for first: its connection has no limit of its own, so that waiting for the
+    // limit and waiting for the server are two things.
+    pub(crate) limit: Tune,
     pub(crate) cluster: Arc<str>,
     pub(crate) on_watch_error: Option<WatchErrorHandler>,
     // Notified when an informer appears, fills, fails or stops.

@@ -90,6 +90,14 @@ pub enum RegisterError {
     /// The informer already has another index of this name.
     #[error("{0}")]
     IndexConflict(Box<IndexConflict>),
+    /// No namespace can have this name. (Empty is not "all": leave the namespace out for that.)
+    #[error("cannot watch {resource}: no namespace can be named {namespace:?}")]
+    InvalidNamespace {
+        /// The resource that was asked for.
+        resource: String,
+        /// What was given.
+        namespace: String,
+    },
     /// The registration was made on another informer.
     #[error("the registration belongs to another informer than {informer}")]
     ForeignRegistration {
@@ -180,7 +188,7 @@ pub enum WatchErrorKind {
     VersionTooLarge,
     /// 429: the server asks to come back later.
     TooManyRequests {
-        /// After this long, if it said.
+        /// After this long, if it said. The informer waits no longer than 5 min, and backs off as usual if it is zero.
         retry_after: Option<Duration>,
     },
     /// Another status of the server.
@@ -196,6 +204,8 @@ pub enum WatchErrorKind {
     Protocol,
     /// Nothing came within the bounds of the protocol: a silent connection, or no end bookmark.
     Silent,
+    /// The server does not begin to answer a request: it hangs, or something else listens there.
+    NoAnswer,
     /// An object is not one of the Rust type; the others are not affected.
     Undecodable,
     /// The resource version went backwards: the server's storage was restored from a backup. The cache is rebuilt.
@@ -217,7 +227,7 @@ pub struct WatchError {
 
 impl WatchError {
     /// Whether waiting will hardly mend it: bad credentials, missing rights, a missing kind, a refused request, a
-    /// server that cannot be reached. Everything is retried with back-off all the same.
+    /// server that cannot be reached or does not answer. Everything is retried with back-off all the same.
     pub fn is_blocking(&self) -> bool {
         matches!(
             self.kind,
@@ -228,6 +238,7 @@ impl WatchError {
                 | WatchErrorKind::NotSupported
                 | WatchErrorKind::Unreachable
                 | WatchErrorKind::Tls
+                | WatchErrorKind::NoAnswer
         )
     }
 }

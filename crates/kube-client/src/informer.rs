@@ -148,7 +148,7 @@ impl<K: Object> Cell<K> {
     }
 
     /// Registers a queue and runs its handler once the informer is started.
-    fn add(&self, handler: Box<dyn EventHandler<K>>, options: HandlerOptions) -> Registration {
+    fn add(self: &Arc<Self>, handler: Box<dyn EventHandler<K>>, options: HandlerOptions) -> Registration {
         let queue = self.add_queue(options);
         if !queue.is_ended() {
             let runner = Runner {
@@ -173,7 +173,7 @@ impl<K: Object> Cell<K> {
         }
         Registration::new(Arc::new(Handle {
             queue,
-            shared: Arc::downgrade(&self.shared),
+            cell: Arc::downgrade(self),
         }))
     }
 
@@ -271,7 +271,7 @@ impl<K: Object> Control for Cell<K> {
 /// What a [`Registration`] holds: the queue, and where to take it out of.
 struct Handle<K: Object> {
     queue: Arc<HandlerQueue<K>>,
-    shared: Weak<Shared<K>>,
+    cell: Weak<Cell<K>>,
 }
 
 impl<K: Object> Registered for Handle<K> {
@@ -297,13 +297,14 @@ impl<K: Object> Registered for Handle<K> {
 
     fn remove(&self) {
         self.queue.remove();
-        if let Some(shared) = self.shared.upgrade() {
-            shared.unregister(&self.queue);
+        if let Some(cell) = self.cell.upgrade() {
+            cell.shared.unregister(&self.queue);
+            cell.drop_ended(); // one that still waited for the start
         }
     }
 
     fn owner(&self) -> usize {
-        self.shared.as_ptr() as usize
+        self.cell.as_ptr() as usize
     }
 }
 
@@ -381,13 +382,12 @@ impl<K: Object> Informer<K> {
     ///
     /// [`RegisterError::ForeignRegistration`] if the registration was made on another informer; nothing is removed.
     pub fn remove_handler(&self, registration: &Registration) -> Result<(), RegisterError> {
-        if registration.owner() != Arc::as_ptr(&self.cell.shared) as usize {
+        if registration.owner() != Arc::as_ptr(&self.cell) as usize {
             return Err(RegisterError::ForeignRegistration {
                 informer: Box::new(self.cell.id.clone()),
             });
         }
         registration.remove();
-        self.cell.drop_ended();
         Ok(())
     }
 
@@ -397,7 +397,7 @@ impl<K: Object> Informer<K> {
         let queue = self.cell.add_queue(options);
         let registration = Registration::new(Arc::new(Handle {
             queue: Arc::clone(&queue),
-            shared: Arc::downgrade(&self.cell.shared),
+            cell: Arc::downgrade(&self.cell),
         }));
         EventStream::new(queue, registration.guard())
     }

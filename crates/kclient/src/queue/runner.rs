@@ -13,7 +13,7 @@ use std::fmt;
 use std::hash::Hash;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -28,6 +28,11 @@ use super::workqueue::{AddOptions, Item, WorkQueue};
 
 /// The wait before a retry whose rate limiter panicked.
 const LIMITER_PANIC_DELAY: Duration = Duration::from_secs(1);
+
+/// What came first, in `Inner::begun`; it never changes again.
+const NOTHING: u8 = 0;
+const RUN: u8 = 1;
+const SHUT_DOWN: u8 = 2;
 
 /// What a reconciler wants after it succeeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,10 +68,10 @@ struct Inner<T> {
     work: WorkQueue<T>,
     reconcile: Reconcile<T>,
     options: Options,
-    started: AtomicBool,
+    begun: AtomicU8,
     /// Cancelled by `shut_down`.
     shut_down: CancellationToken,
-    /// Cancelled once everything that was queued when `run` started was handled. Invariant: never before `started`.
+    /// Cancelled once everything that was queued when `run` started was handled. Invariant: never before `run`.
     synced: CancellationToken,
     /// Cancelled once no reconcile runs and none will.
     closed: CancellationToken,
@@ -101,7 +106,7 @@ impl<T: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static> Queue<T> {
                 work,
                 reconcile,
                 options,
-                started: AtomicBool::new(false),
+                begun: AtomicU8::new(NOTHING),
                 shut_down: CancellationToken::new(),
                 synced: CancellationToken::new(),
                 closed: CancellationToken::new(),
@@ -170,13 +175,10 @@ impl<T: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static> Queue<T> {
     /// If called outside of a tokio runtime with time enabled.
     pub async fn run(&self, stop: &CancellationToken) -> Result<(), RunError> {
         let inner = &self.inner;
-        if inner.started.swap(true, Ordering::SeqCst) {
-            let shut_down = inner.shut_down.is_cancelled();
-            return Err(if shut_down {
-                RunError::ShutDown
-            } else {
-                RunError::AlreadyStarted
-            });
+        match inner.begin(RUN) {
+            NOTHING => {}
+            SHUT_DOWN => return Err(RunError::ShutDown),
+            _ => return Err(RunError::AlreadyStarted),
         }
         let alive = Arc::new(Alive(Arc::clone(inner)));
         if inner.work.mark_queued() == 0 {
@@ -224,7 +226,7 @@ impl<T: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static> Queue<T> {
     pub fn shut_down(&self) {
         let inner = &self.inner;
         inner.shut_down.cancel();
-        if !inner.started.swap(true, Ordering::SeqCst) {
+        if inner.begin(SHUT_DOWN) == NOTHING {
             inner.close();
         }
     }
@@ -347,36 +349,34 @@ impl<T: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static> Inner<T> {
     fn fail(&self, item: Item<T>, error: &ReconcileError) {
         count(&self.outcomes.errors);
         let attempts = item.failures().saturating_add(1);
-        let (queue, key) = (self.work.name(), item.key());
+        let queue = self.work.name();
+        // Both are texts of the user's code, and this worker has to survive them.
+        let key = text_of(|| format!("{:?}", item.key()));
+        let error_text = text_of(|| format!("{error:#}"));
         if error.is_terminal() {
             count(&self.outcomes.terminal);
             tracing::error!(
                 queue,
-                ?key,
+                %key,
                 attempts,
-                error = format!("{error:#}"),
+                error = error_text,
                 "reconcile failed, not retried"
             );
         } else if self.options.max_attempts.is_some_and(|max| attempts >= max.get()) {
             count(&self.outcomes.gave_up);
-            tracing::error!(
-                queue,
-                ?key,
-                attempts,
-                error = format!("{error:#}"),
-                "reconcile failed, giving up"
-            );
+            tracing::error!(queue, %key, attempts, error = error_text, "reconcile failed, giving up");
         } else {
-            let delay = catch_unwind(AssertUnwindSafe(|| self.work.limiter().when(key))).unwrap_or_else(|panic| {
-                tracing::error!(queue, ?key, panic = panic_text(&*panic), "the rate limiter panicked");
-                LIMITER_PANIC_DELAY
-            });
+            let delay =
+                catch_unwind(AssertUnwindSafe(|| self.work.limiter().when(item.key()))).unwrap_or_else(|panic| {
+                    tracing::error!(queue, %key, panic = panic_text(&*panic), "the rate limiter panicked");
+                    LIMITER_PANIC_DELAY
+                });
             tracing::warn!(
                 queue,
-                ?key,
+                %key,
                 attempts,
                 ?delay,
-                error = format!("{error:#}"),
+                error = error_text,
                 "reconcile failed, will retry"
             );
             return item.handled(attempts, Some(delay));
@@ -388,16 +388,29 @@ impl<T: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static> Inner<T> {
     fn forget(&self, item: &Item<T>) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.work.forget(item.key()))) {
             let panic = panic_text(&*panic);
-            tracing::error!(queue = self.work.name(), key = ?item.key(), panic, "the rate limiter panicked");
+            let key = text_of(|| format!("{:?}", item.key()));
+            tracing::error!(queue = self.work.name(), %key, panic, "the rate limiter panicked");
         }
     }
 }
 
 impl<T: Clone + Eq + Hash + Send + Sync + 'static> Inner<T> {
+    /// Notes what begins, unless something else has; returns what came before.
+    fn begin(&self, what: u8) -> u8 {
+        self.begun
+            .compare_exchange(NOTHING, what, Ordering::SeqCst, Ordering::SeqCst)
+            .unwrap_or_else(|before| before)
+    }
+
     fn close(&self) {
         self.work.discard();
         self.closed.cancel();
     }
+}
+
+/// A text that the user's code makes, or that it could not.
+fn text_of(make: impl FnOnce() -> String) -> String {
+    catch_unwind(AssertUnwindSafe(make)).unwrap_or_else(|_| "(panicked while it was formatted)".to_owned())
 }
 
 fn panic_text(panic: &(dyn Any + Send)) -> String {

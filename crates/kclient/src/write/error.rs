@@ -148,15 +148,20 @@ impl WriteError {
             .is_some_and(|status| status.code == code && status.reason == reason)
     }
 
+    /// Whether only the code tells: what answered was no API, but a proxy, or a path that the server does not know.
+    fn is_bare(&self, code: u16) -> bool {
+        self.is_status(code, "")
+    }
+
     /// Somebody else changed the object since it was read, or owns the field that was applied: read it again, or apply with
     /// force.
     pub fn is_conflict(&self) -> bool {
-        self.is_status(409, "Conflict")
+        self.is_status(409, "Conflict") || self.is_bare(409)
     }
 
     /// The object, its namespace or the kind itself does not exist.
     pub fn is_not_found(&self) -> bool {
-        self.is_status(404, "NotFound")
+        self.is_status(404, "NotFound") || self.is_bare(404)
     }
 
     /// An object of this name exists already.

@@ -1,9 +1,13 @@
 //! The HTTP requests of one kind, and what their answers mean.
 
+use std::borrow::Cow;
+use std::fmt::Write;
+
 use http::header::{CONTENT_TYPE, HeaderValue};
 use kube::api::{DeleteParams, ListParams, PatchParams, PostParams};
+use kube::client::Body;
 use kube::core::params::GetParams;
-use kube::core::{ApiResource, DynamicObject, Request, Selector, request};
+use kube::core::{ApiResource, DynamicObject, Request, Selector, Status, request};
 use kube_client::{ObjectKey, Scope};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -39,7 +43,7 @@ impl Endpoint {
 
     pub(crate) async fn fetch<K: DeserializeOwned>(&self, key: &ObjectKey) -> Result<K, WriteError> {
         let attempt = self.named(Operation::Fetch, key.clone())?;
-        let request = attempt.build(|at| at.get(key.name(), &GetParams::default()))?;
+        let request = attempt.build(|at, name| at.get(name, &GetParams::default()))?;
         attempt.object(request).await
     }
 
@@ -51,7 +55,7 @@ impl Endpoint {
     ) -> Result<K, WriteError> {
         // The name may be empty: generateName.
         let attempt = self.attempt(Operation::Create, key)?;
-        let request = attempt.build(|at| at.create(options, body))?;
+        let request = attempt.build(|at, _| at.create(options, body))?;
         attempt.object(request).await
     }
 
@@ -67,8 +71,7 @@ impl Endpoint {
             Subresource::Status => Operation::UpdateStatus,
         };
         let attempt = self.named(operation, key)?;
-        let name = attempt.key.name();
-        let request = attempt.build(|at| match subresource.path() {
+        let request = attempt.build(|at, name| match subresource.path() {
             None => at.replace(name, options, body),
             Some(subresource) => at.replace_subresource(subresource, name, options, body),
         })?;
@@ -90,9 +93,9 @@ impl Endpoint {
             Patch::Strategic(fields) => (false, kube::api::Patch::Strategic(fields)),
             Patch::Apply(fields) => (false, kube::api::Patch::Apply(fields)),
         };
-        let mut request = attempt.build(|at| match subresource.path() {
-            None => at.patch(key.name(), options, &patch),
-            Some(subresource) => at.patch_subresource(subresource, key.name(), options, &patch),
+        let mut request = attempt.build(|at, name| match subresource.path() {
+            None => at.patch(name, options, &patch),
+            Some(subresource) => at.patch_subresource(subresource, name, options, &patch),
         })?;
         if is_json {
             let content_type = HeaderValue::from_static("application/json-patch+json");
@@ -107,12 +110,12 @@ impl Endpoint {
         options: &DeleteParams,
     ) -> Result<Deleted<K>, WriteError> {
         let attempt = self.named(Operation::Delete, key.clone())?;
-        let request = attempt.build(|at| at.delete(key.name(), options))?;
-        let text = attempt.text(request).await?;
-        if is_status(&text) {
-            attempt.decode(&text).map(|status| Deleted::Status(Box::new(status)))
+        let request = attempt.build(|at, name| at.delete(name, options))?;
+        let answer = attempt.send(request).await?;
+        if is_status(&answer) {
+            attempt.decode(&answer).map(|status| Deleted::Status(Box::new(status)))
         } else {
-            attempt.decode(&text).map(|object| Deleted::Object(Box::new(object)))
+            attempt.decode(&answer).map(|object| Deleted::Object(Box::new(object)))
         }
     }
 
@@ -129,12 +132,12 @@ impl Endpoint {
         }
         let attempt = self.attempt(Operation::DeleteCollection, ObjectKey::new(namespace, ""))?;
         let selected = ListParams::default().labels_from(selector);
-        let request = attempt.build(|at| at.delete_collection(options, &selected))?;
-        let text = attempt.text(request).await?;
-        if is_status(&text) {
+        let request = attempt.build(|at, _| at.delete_collection(options, &selected))?;
+        let answer = attempt.send(request).await?;
+        if is_status(&answer) {
             return Ok(Vec::new());
         }
-        attempt.decode::<List<K>>(&text).map(|list| list.items)
+        attempt.decode::<List<K>>(&answer).map(|list| list.items)
     }
 
     /// An attempt at an object that must have a name.
@@ -190,35 +193,58 @@ impl Endpoint {
 impl Attempt<'_> {
     fn build(
         &self,
-        build: impl FnOnce(&Request) -> Result<HttpRequest, request::Error>,
+        build: impl FnOnce(&Request, &str) -> Result<HttpRequest, request::Error>,
     ) -> Result<HttpRequest, WriteError> {
-        let path = <DynamicObject as kube::Resource>::url_path(&self.endpoint.resource, self.key.namespace());
-        build(&Request::new(path)).map_err(|error| self.endpoint.invalid(self.operation, self.key.clone(), &error))
+        let invalid = |reason: &dyn std::fmt::Display| self.endpoint.invalid(self.operation, self.key.clone(), reason);
+        let namespace = self.key.namespace().map(|namespace| match namespace {
+            "" => Err("the namespace is empty"),
+            namespace => segment(namespace),
+        });
+        let namespace = namespace.transpose().map_err(|reason| invalid(&reason))?;
+        // The name of an object to be created is in its body alone.
+        let name = match self.operation {
+            Operation::Create => Cow::Borrowed(""),
+            _ => segment(self.key.name()).map_err(|reason| invalid(&reason))?,
+        };
+        let path = <DynamicObject as kube::Resource>::url_path(&self.endpoint.resource, namespace.as_deref());
+        build(&Request::new(path), &name).map_err(|error| invalid(&error))
     }
 
-    async fn text(&self, request: HttpRequest) -> Result<String, WriteError> {
-        let answer = self.endpoint.kube.request_text(request).await;
-        answer.map_err(|error| {
-            let (operation, kind, key) = (self.operation, self.endpoint.kind().to_owned(), self.key.clone());
-            match error {
-                kube::Error::Api(status) => WriteError::Refused {
-                    operation,
-                    kind,
-                    key,
-                    status,
-                },
-                error => WriteError::Connection {
-                    operation,
-                    kind,
-                    key,
-                    source: Box::new(error),
-                },
-            }
+    /// Sends the request and returns the body of a success. kube's own way takes a redirect for a success, and loses the
+    /// HTTP status where the body is JSON but not a `Status`, as proxies answer.
+    async fn send(&self, request: HttpRequest) -> Result<Vec<u8>, WriteError> {
+        let (operation, kind, key) = (self.operation, self.endpoint.kind(), &self.key);
+        let lost = |error: kube::Error| WriteError::Connection {
+            operation,
+            kind: kind.to_owned(),
+            key: key.clone(),
+            source: Box::new(error),
+        };
+        let answer = self.endpoint.kube.send(request.map(Body::from)).await.map_err(lost)?;
+        let code = answer.status();
+        let body = answer.into_body().collect_bytes().await.map_err(lost)?;
+        if code.is_success() {
+            return Ok(body.into());
+        }
+        let mut status: Status = serde_json::from_slice(&body).unwrap_or_default();
+        if status.code == 0 {
+            status.code = code.as_u16();
+        }
+        if status.message.is_empty() {
+            let text = String::from_utf8_lossy(&body);
+            let first_line = text.lines().map(str::trim).find(|line| !line.is_empty());
+            status.message = first_line.map_or_else(|| code.to_string(), |line| line.chars().take(500).collect());
+        }
+        Err(WriteError::Refused {
+            operation,
+            kind: kind.to_owned(),
+            key: key.clone(),
+            status: Box::new(status),
         })
     }
 
-    fn decode<T: DeserializeOwned>(&self, text: &str) -> Result<T, WriteError> {
-        serde_json::from_str(text).map_err(|source| WriteError::Answer {
+    fn decode<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, WriteError> {
+        serde_json::from_slice(body).map_err(|source| WriteError::Answer {
             operation: self.operation,
             kind: self.endpoint.kind().to_owned(),
             key: self.key.clone(),
@@ -227,12 +253,34 @@ impl Attempt<'_> {
     }
 
     async fn object<K: DeserializeOwned>(&self, request: HttpRequest) -> Result<K, WriteError> {
-        self.decode(&self.text(request).await?)
+        self.decode(&self.send(request).await?)
     }
 }
 
+/// A name as one segment of a path. The server splits paths after decoding them, so what would part a segment is refused;
+/// all else that a path cannot hold is encoded.
+fn segment(name: &str) -> Result<Cow<'_, str>, &'static str> {
+    if name == "." || name == ".." || name.contains(['/', '%']) {
+        return Err("names and namespaces cannot be `.` or `..`, nor contain `/` or `%`");
+    }
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b':');
+    if name.bytes().all(plain) {
+        return Ok(Cow::Borrowed(name));
+    }
+    let mut encoded = String::with_capacity(name.len() * 3);
+    for byte in name.bytes() {
+        if plain(byte) {
+            encoded.push(char::from(byte));
+        } else {
+            // Writing to a String cannot fail.
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+    }
+    Ok(Cow::Owned(encoded))
+}
+
 /// Whether an answer is a `Status` of the API rather than an object.
-fn is_status(text: &str) -> bool {
+fn is_status(body: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Types<'a> {
         #[serde(default, borrow)]
@@ -240,10 +288,13 @@ fn is_status(text: &str) -> bool {
         #[serde(default, rename = "apiVersion", borrow)]
         api_version: std::borrow::Cow<'a, str>,
     }
-    serde_json::from_str::<Types<'_>>(text).is_ok_and(|types| types.kind == "Status" && types.api_version == "v1")
+    serde_json::from_slice::<Types<'_>>(body).is_ok_and(|types| types.kind == "Status" && types.api_version == "v1")
 }
 
 /// An object as the body of a request.
 pub(crate) fn body<K: serde::Serialize>(object: &K) -> Result<Vec<u8>, serde_json::Error> {
     serde_json::to_vec(object)
 }
+
+#[cfg(test)]
+mod tests;

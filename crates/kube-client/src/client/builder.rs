@@ -137,8 +137,8 @@ impl ClientBuilder {
         let mut quiet = config.clone();
         quiet.default_retry = false;
         let kube = connect(config, &tune)?;
-        let informers = connect(quiet, &tune)?;
-        self.finish(kube, informers)
+        let informers = connect(quiet, &tune.unlimited())?;
+        self.finish(kube, informers, tune)
     }
 
     /// Builds the client over a connection that was made elsewhere.
@@ -149,9 +149,9 @@ impl ClientBuilder {
     pub fn build_with(self, kube: kube::Client) -> Result<Client, ClientError> {
         Handle::try_current().map_err(|_| ClientError::NoRuntime)?;
         let tune = self.tune()?;
+        let informers = tune.unlimited().wrap(kube.clone());
         let kube = tune.wrap(kube);
-        let informers = kube.clone();
-        self.finish(kube, informers)
+        self.finish(kube, informers, tune)
     }
 
     fn tune(&self) -> Result<Tune, ClientError> {
@@ -164,10 +164,11 @@ impl ClientBuilder {
         Ok(Tune::new(user_agent, self.qps))
     }
 
-    fn finish(self, kube: kube::Client, informers: kube::Client) -> Result<Client, ClientError> {
+    fn finish(self, kube: kube::Client, informers: kube::Client, limit: Tune) -> Result<Client, ClientError> {
         let runtime = Handle::try_current().map_err(|_| ClientError::NoRuntime)?;
         let env = Environment {
             kube: informers,
+            limit,
             cluster: Arc::from(self.cluster_id.as_deref().unwrap_or("default")),
             on_watch_error: self.on_watch_error,
             changed: Arc::new(Notify::new()),

@@ -69,6 +69,14 @@ impl Tune {
         Self { user_agent, limiter }
     }
 
+    /// The same without the limit, for those who wait for it by themselves.
+    pub(crate) fn unlimited(&self) -> Self {
+        Self {
+            user_agent: self.user_agent.clone(),
+            limiter: None,
+        }
+    }
+
     /// The same connection behind this layer, or the connection itself if there is nothing to do.
     pub(crate) fn wrap(&self, kube: kube::Client) -> kube::Client {
         if self.user_agent.is_none() && self.limiter.is_none() {
@@ -84,7 +92,7 @@ impl Tune {
     }
 
     /// Waits until the limit lets one more request pass.
-    async fn admit(&self) {
+    pub(crate) async fn admit(&self) {
         let Some(limiter) = &self.limiter else { return };
         while let Err(refused) = limiter.check() {
             tokio::time::sleep(refused.wait_time_from(TokioClock.now())).await;

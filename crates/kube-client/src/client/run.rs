@@ -26,7 +26,8 @@ pub struct SyncOptions {
 }
 
 impl SyncOptions {
-    /// Gives up with [`SyncError::Blocked`] on the first 401, 403, 404, refused selector or unreachable server.
+    /// Gives up with [`SyncError::Blocked`] on the first 401, 403, 404, refused selector or unreachable server; on one that
+    /// takes the connection and never answers, after 30 s.
     pub fn fail_fast() -> Self {
         Self { fail_fast: true }
     }

@@ -147,7 +147,7 @@ impl<K: Object> HandlerQueue<K> {
         true
     }
 
-    /// A call is over, by return, panic or drop, and these events count as handled.
+    /// A call is over, by return or panic, and these events count as handled.
     pub(crate) fn finish(&self, events: &[Event<K>], panicked: bool) {
         let initial = events.iter().filter(|event| event.is_initial()).count();
         let wakers = {
@@ -161,6 +161,16 @@ impl<K: Object> HandlerQueue<K> {
             } else {
                 Vec::new()
             }
+        };
+        wake_all(wakers);
+    }
+
+    /// A call was dropped half-way, because the informer stopped: it is over, but its events were not handled.
+    pub(crate) fn abandon(&self) {
+        let wakers = {
+            let mut state = self.state.lock();
+            state.running = false;
+            state.waiters.take()
         };
         wake_all(wakers);
     }

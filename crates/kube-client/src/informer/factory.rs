@@ -55,6 +55,14 @@ impl Registry {
         asked_at: &'static Location<'static>,
     ) -> Result<Informer<K>, RegisterError> {
         let key = InformerKey::of::<K>(dynamic_type, &options);
+        if let Some(namespace) = key.namespaces.as_one()
+            && !is_namespace(namespace)
+        {
+            return Err(RegisterError::InvalidNamespace {
+                resource: key.id().resource,
+                namespace: namespace.to_owned(),
+            });
+        }
         let wanted = options.transform.clone();
         let made = Cell::new(key.clone(), dynamic_type.clone(), options, asked_at, Arc::clone(env));
         let (cell, started, stopped) = {
@@ -118,6 +126,12 @@ impl Registry {
     }
 }
 
+/// Whether a namespace could have this name, as far as it must be known to be one segment of a path.
+fn is_namespace(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    !name.is_empty() && name != "." && name != ".." && name.bytes().all(plain)
+}
+
 /// Gives shared informers; made by [`Client::informers`](crate::Client::informers).
 ///
 /// # Guarantees
@@ -142,7 +156,8 @@ impl Informers {
     ///
     /// # Errors
     ///
-    /// [`RegisterError::TransformConflict`] if it was asked for before with another transform.
+    /// [`RegisterError::TransformConflict`] if it was asked for before with another transform,
+    /// [`RegisterError::InvalidNamespace`] for what cannot be the name of a namespace.
     #[track_caller]
     pub fn typed<K: Object<DynamicType: Default>>(
         &self,
@@ -213,5 +228,45 @@ impl fmt::Debug for Informers {
         f.debug_struct("Informers")
             .field("informers", &ids)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::informer::options::Namespaces;
+    use crate::testing::Item;
+
+    // A namespace is a segment of the request's path: it must not become more than that.
+    #[tokio::test]
+    async fn namespaces_that_would_change_the_path_are_refused() {
+        let service = tower::service_fn(|_: http::Request<kube::client::Body>| async {
+            Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::empty()))
+        });
+        let client = crate::Client::new(kube::Client::new(service, "default")).unwrap();
+        let ask = |name: &str| {
+            let options = InformerOptions::<Item>::default().namespaces(Namespaces::one(name));
+            client.informers().typed(options)
+        };
+        for name in [
+            "",
+            ".",
+            "..",
+            "a/b",
+            "../../../api/v1",
+            "a?watch=false",
+            "a#",
+            "a%2Fb",
+            "a b",
+            "ä",
+        ] {
+            let error = ask(name).unwrap_err();
+            assert!(matches!(&error, RegisterError::InvalidNamespace { namespace, .. } if namespace == name));
+            assert!(
+                error.to_string().starts_with("cannot watch items.test.io/v1: "),
+                "{error}"
+            );
+        }
+        assert!(ask("kube-system").is_ok());
     }
 }

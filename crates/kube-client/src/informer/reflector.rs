@@ -9,10 +9,11 @@
 //! Listing(paged) ───────whole────────▶ Watching      any failure ──▶ Backoff ──▶ Listing or Watching
 //! ```
 //!
-//! `list` fetches the whole state in either form, `connection` is one open watch, `failure` classes what goes wrong,
-//! `backoff` paces. The machine is one future without a task of its own; a stop drops it at whatever it awaits, which is
+//! `list` fetches the whole state in either form, `answer` sends a request, `connection` is one open watch, `failure`
+//! classes what goes wrong, `backoff` paces. The machine is one future without a task of its own; a stop drops it at whatever it awaits, which is
 //! safe because the cache only ever changes between two awaits.
 
+mod answer;
 mod backoff;
 mod connection;
 mod failure;
@@ -45,6 +46,8 @@ use crate::object::Object;
 
 /// A stream that lived shorter than this counts as a failure for the pace of the next one.
 const SHORT_LIVED: Duration = Duration::from_secs(1);
+/// A server that asks to come back later than this is asked sooner: a mistake of its must not park an informer for days.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_mins(5);
 /// How long a server whose streaming list stays silent is asked for pages instead.
 const AVOID_STREAMING: Duration = Duration::from_hours(1);
 
@@ -246,7 +249,7 @@ impl<K: Object> Reflector<K> {
                 self.streaming_refused = true;
                 State::Listing(Form::Paged)
             }
-            WatchErrorKind::Silent if may_fall_back => {
+            WatchErrorKind::Silent | WatchErrorKind::NoAnswer if may_fall_back => {
                 self.streaming_silences += 1;
                 self.fail(error);
                 if self.streaming_silences.is_multiple_of(2) {
@@ -320,7 +323,7 @@ impl<K: Object> Reflector<K> {
         match kind {
             WatchErrorKind::TooManyRequests {
                 retry_after: Some(wait),
-            } => *wait,
+            } if !wait.is_zero() => (*wait).min(LONGEST_RETRY_AFTER),
             _ => self.backoff.next(),
         }
     }

@@ -19,16 +19,26 @@ pub(crate) struct Runner<K: Object> {
     pub(crate) informer: InformerId,
 }
 
-/// Reports the call as over however it ends: a dropped future must not leave the queue "running".
+/// Reports the call as over however it ends: a dropped future must not leave the queue "running", nor its events "handled".
 struct Call<'a, K: Object> {
     queue: &'a HandlerQueue<K>,
-    events: &'a [Event<K>],
-    panicked: bool,
+    // `None` once it was reported as finished.
+    events: Option<&'a [Event<K>]>,
+}
+
+impl<K: Object> Call<'_, K> {
+    fn finish(mut self, panicked: bool) {
+        if let Some(events) = self.events.take() {
+            self.queue.finish(events, panicked);
+        }
+    }
 }
 
 impl<K: Object> Drop for Call<'_, K> {
     fn drop(&mut self) {
-        self.queue.finish(self.events, self.panicked);
+        if self.events.is_some() {
+            self.queue.abandon();
+        }
     }
 }
 
@@ -38,21 +48,20 @@ impl<K: Object> Runner<K> {
         let queue = Arc::clone(&self.queue);
         let work = async {
             while let Some(taken) = std::future::poll_fn(|cx| queue.poll_take(cx)).await {
-                let size = self.handler.batch_size().max(1);
+                let size = batch_size(&*self.handler);
                 for events in taken.events().chunks(size) {
                     if !queue.begin() {
                         return;
                     }
-                    let mut call = Call {
+                    let call = Call {
                         queue: &queue,
-                        events,
-                        panicked: false,
+                        events: Some(events),
                     };
-                    call.panicked = !call_handler(&mut *self.handler, events).await;
-                    if call.panicked {
+                    let panicked = !call_handler(&mut *self.handler, events).await;
+                    if panicked {
                         tracing::error!(informer = %self.informer, handler = queue.name(), "event handler panicked");
                     }
-                    drop(call);
+                    call.finish(panicked);
                 }
                 // Share the worker with the neighbours between batches.
                 tokio::task::yield_now().await;
@@ -65,6 +74,16 @@ impl<K: Object> Runner<K> {
         }
         queue.stop();
     }
+}
+
+/// How many events the next calls take. User code: if it panics, one, so that the handler goes on.
+fn batch_size<K: Object>(handler: &dyn EventHandler<K>) -> usize {
+    let size = catch_unwind(AssertUnwindSafe(|| handler.batch_size()));
+    size.unwrap_or_else(|_| {
+        tracing::error!("the batch size of an event handler panicked");
+        1
+    })
+    .max(1)
 }
 
 /// Calls the handler; false if it panicked.
@@ -81,3 +100,6 @@ async fn call_handler<K: Object>(handler: &mut dyn EventHandler<K>, events: &[Ev
         Err(_) => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -229,3 +229,41 @@ fn superseded_deadlines_do_not_pile_up() {
         core.check_invariants();
     }
 }
+
+// [Q16] a consumer that its timer wakes while an add, too, has decided to wake it, and that then finds nothing, sleeps counted:
+// the next add wakes it. Each line is one turn of the lock, in the order of the race.
+#[test]
+fn a_wake_up_that_crosses_a_timer_leaves_the_sleeper_counted() {
+    let start = Instant::now();
+    let at = |millis| start + Duration::from_millis(millis);
+    let mut core = Core::<u32>::new(false);
+    core.add_at(1, &1, 0, at(10), at(0));
+    assert_eq!(core.wakes().consumers, 0, "nobody sleeps");
+
+    // The consumer finds nothing and sleeps until the deadline.
+    let consumer = core.consumer_id();
+    assert!(matches!(core.take(Some(at(0))), Take::Empty));
+    assert_eq!(core.sleep(consumer), Some(at(10)));
+    assert_eq!(core.wakes().consumers, 0);
+    // Its timer fires; before it comes to look, others take what is due, and an add decides to wake it.
+    let Take::Item(due) = core.take(Some(at(10))) else {
+        panic!("the delayed key is due")
+    };
+    core.wakes();
+    core.add(2, &2, 0, Some(at(10)));
+    let Take::Item(added) = core.take(Some(at(10))) else {
+        panic!("the added key is ready")
+    };
+    core.wakes();
+    // It looks in vain, and sleeps again.
+    assert!(matches!(core.take(Some(at(10))), Take::Empty));
+    assert_eq!(core.sleep(consumer), None);
+    core.wakes();
+    // Whatever comes now has to wake it.
+    core.add(3, &3, 0, Some(at(11)));
+    assert_eq!(core.wakes().consumers, 1, "the sleeper is told");
+    for handout in [due, added] {
+        core.finish(handout.slot, Finish::default(), Some(at(12)));
+    }
+    core.check_invariants();
+}

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
 
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
@@ -769,4 +770,75 @@ async fn a_busy_queue_can_be_stopped() {
     stop.cancel();
     running.await.unwrap().unwrap();
     assert!(queue.metrics().requeue_after_total >= 1);
+}
+
+// `run` says what came first, whatever came later.
+#[tokio::test(start_paused = true)]
+async fn run_again_tells_what_came_first() {
+    let build = || {
+        Queue::<u32>::builder("q")
+            .reconciler(|_| async { Ok(Action::Done) })
+            .build()
+    };
+    let stop = CancellationToken::new();
+
+    let queue = build();
+    queue.shut_down();
+    queue.shut_down();
+    assert_eq!(queue.run(&stop).await, Err(RunError::ShutDown));
+    assert!(queue.is_closed());
+
+    let queue = build();
+    let (stop, running) = start(&queue);
+    queue.synced().await.unwrap();
+    assert_eq!(queue.run(&stop).await, Err(RunError::AlreadyStarted));
+    queue.shut_down();
+    assert_eq!(running.await.unwrap(), Ok(()));
+    assert!(queue.is_closed());
+    assert_eq!(queue.run(&stop).await, Err(RunError::AlreadyStarted), "it did run");
+}
+
+// [Q11] an error whose text cannot be made, and a key that cannot be shown, cost no worker
+#[tokio::test(start_paused = true)]
+async fn texts_that_panic_end_no_worker() {
+    #[derive(Clone, PartialEq, Eq, Hash)]
+    struct Key(u32);
+
+    impl fmt::Debug for Key {
+        fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+            panic!("no text")
+        }
+    }
+
+    #[derive(Debug)]
+    struct Failure;
+
+    impl fmt::Display for Failure {
+        fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+            panic!("no text")
+        }
+    }
+
+    impl std::error::Error for Failure {}
+
+    let calls = Calls::new();
+    let queue = Queue::builder("q")
+        .reconciler({
+            let calls = Arc::clone(&calls);
+            move |Key(number)| {
+                calls.record(number);
+                async { Err(Failure.into()) }
+            }
+        })
+        .build();
+    queue.add(&Key(1));
+    let (stop, running) = start(&queue);
+    // The first try and a retry.
+    assert_eq!(
+        calls.take(2).await.iter().map(|(key, _)| *key).collect::<Vec<_>>(),
+        [1, 1]
+    );
+    queue.synced().await.unwrap();
+    stop.cancel();
+    running.await.unwrap().unwrap();
 }

@@ -18,6 +18,8 @@ pub(crate) struct Connection {
     last_data: Instant,
     // When the server should have closed it, and a little more.
     deadline: Instant,
+    // An earlier one, until it is lifted.
+    limit: Option<Instant>,
     // An end or error that `read_ready` met, for `read` to tell.
     ended: Option<Result<Read, ReadError>>,
 }
@@ -50,6 +52,7 @@ impl Connection {
             opened: now,
             last_data: now,
             deadline: now + timeout + Duration::from_secs(30),
+            limit: None,
             ended: None,
         }
     }
@@ -58,12 +61,22 @@ impl Connection {
         self.opened
     }
 
+    /// Counts as silent after so long from its opening, whatever comes, until [`lift_limit`](Self::lift_limit).
+    pub(crate) fn limit(&mut self, after: Duration) {
+        self.limit = Some(self.opened + after);
+    }
+
+    pub(crate) fn lift_limit(&mut self) {
+        self.limit = None;
+    }
+
     /// Waits for the next chunk, at most `silence` after the last one. Every line must have been taken before.
     pub(crate) async fn read(&mut self, silence: Option<Duration>) -> Result<Read, ReadError> {
         if let Some(ended) = self.ended.take() {
             return ended;
         }
-        let limit = silence.map_or(self.deadline, |silence| self.deadline.min(self.last_data + silence));
+        let deadline = self.limit.map_or(self.deadline, |limit| limit.min(self.deadline));
+        let limit = silence.map_or(deadline, |silence| deadline.min(self.last_data + silence));
         loop {
             match timeout_at(limit, self.body.frame()).await {
                 Err(_) => return Err(ReadError::Silent),

@@ -7,11 +7,14 @@ use http::{HeaderMap, Response, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
 use kube::core::{ApiResource, Status};
+use tokio::time::timeout;
 
 use crate::error::{Step, WatchError, WatchErrorKind, chain};
 
 /// The most of an error's body that is read.
 const LARGEST_STATUS: usize = 64 << 10;
+/// How long an error's body is waited for.
+const STATUS_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Makes the errors of one informer.
 #[derive(Debug, Clone)]
@@ -56,6 +59,7 @@ impl Failures {
             WatchErrorKind::Tls => format!("TLS failed: cannot {step} {what}"),
             WatchErrorKind::Protocol => format!("unexpected answer: cannot {step} {what}"),
             WatchErrorKind::Silent => format!("silent connection: cannot {step} {what}"),
+            WatchErrorKind::NoAnswer => format!("no answer: cannot {step} {what}"),
             WatchErrorKind::Undecodable => format!("cannot decode one of {what}"),
             WatchErrorKind::VersionWentBack => {
                 format!("the resource version of {what} went back, the cache is rebuilt")
@@ -83,10 +87,10 @@ impl Failures {
     /// An answer that is not a success.
     pub(crate) async fn refusal(&self, step: Step, response: Response<Body>) -> WatchError {
         let (parts, body) = response.into_parts();
-        // If the body fails too, the status code has to do.
-        let bytes = match Limited::new(body, LARGEST_STATUS).collect().await {
-            Ok(collected) => collected.to_bytes(),
-            Err(_) => bytes::Bytes::new(),
+        // If the body fails too, or does not come, the status code has to do.
+        let bytes = match timeout(STATUS_PATIENCE, Limited::new(body, LARGEST_STATUS).collect()).await {
+            Ok(Ok(collected)) => collected.to_bytes(),
+            Ok(Err(_)) | Err(_) => bytes::Bytes::new(),
         };
         let status: Status = serde_json::from_slice(&bytes).unwrap_or_else(|_| {
             let text = String::from_utf8_lossy(&bytes);

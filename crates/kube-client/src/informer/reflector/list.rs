@@ -21,6 +21,9 @@ use crate::object::Object;
 
 /// A list that brings nothing for so long is given up.
 const LIST_SILENCE: Duration = Duration::from_secs(90);
+/// A streaming list whose end bookmark does not come for so long is given up. A server that ignores the wish for one sends
+/// changes all the same, so silence alone does not tell.
+const STREAMING_LIST: Duration = Duration::from_mins(2);
 /// The most that is decoded before neighbours on this worker get a turn.
 const PIECE: usize = 64 << 10;
 
@@ -73,14 +76,7 @@ impl<K: Object> Reflector<K> {
             .target
             .list(at)
             .map_err(|error| fail(WatchErrorKind::Refused, &error.to_string()))?;
-        let response = match timeout(LIST_SILENCE, self.env.kube.send(request)).await {
-            Err(_) => return Err(fail(WatchErrorKind::Silent, "no answer")),
-            Ok(Err(error)) => return Err(self.failures.transport(Step::List, &error)),
-            Ok(Ok(response)) => response,
-        };
-        if !response.status().is_success() {
-            return Err(self.failures.refusal(Step::List, response).await);
-        }
+        let response = self.send(Step::List, request, LIST_SILENCE).await?;
         self.read_page(response.into_body(), incoming).await
     }
 
@@ -109,6 +105,10 @@ impl<K: Object> Reflector<K> {
     fn receive(&self, incoming: &mut Incoming<K>, object: Result<K, Undecodable>) {
         match object {
             Ok(object) => {
+                if !incoming.undecodable.is_empty() {
+                    let key = object.metadata().key();
+                    incoming.undecodable.retain(|bad| bad.key.as_ref() != Some(&key));
+                }
                 let object = Arc::new(object);
                 let dropped = self.shared.with_store(|store| incoming.relist.upsert(store, object));
                 drop(dropped); // not under the lock
@@ -154,6 +154,7 @@ impl<K: Object> Reflector<K> {
         };
         let mut connection = self.open(Step::List, &version, true).await?;
         let mut incoming = self.incoming();
+        connection.limit(STREAMING_LIST);
         let silence = Some(self.tuning.silence);
         loop {
             let decoder = &self.decoder;
@@ -165,6 +166,7 @@ impl<K: Object> Reflector<K> {
                     if let Some(version) = self.receive_event(&mut incoming, event)? {
                         self.commit(&incoming, version)?;
                         self.streaming_silences = 0;
+                        connection.lift_limit();
                         return Ok(connection);
                     }
                 }

@@ -1,6 +1,7 @@
 //! The state machine against a scripted server, on a paused clock: what no well-behaved server does, exact requests,
 //! exact waits. Behaviour against the in-memory API server is tested in the workspace's behaviour suites.
 
+mod bounds;
 mod script;
 
 use std::sync::Arc;

@@ -7,6 +7,7 @@ use crate::decode::Undecodable;
 use crate::decode::event::{NotAnEvent, WatchEvent};
 use crate::error::{Step, WatchError, WatchErrorKind};
 use crate::informer::reflector::Reflector;
+use crate::informer::reflector::answer::ANSWER;
 use crate::informer::reflector::connection::{Connection, Read, ReadError};
 use crate::informer::shared::Received;
 use crate::informer::status::Phase;
@@ -43,15 +44,7 @@ impl<K: Object> Reflector<K> {
         let timeout = Duration::from_secs(fastrand::u64(300..600));
         let request = self.target.watch(version, timeout, initial_events);
         let request = request.map_err(|error| self.failures.of(step, WatchErrorKind::Refused, &error.to_string()))?;
-        let sent = tokio::time::timeout(timeout, self.env.kube.send(request)).await;
-        let response = match sent {
-            Err(_) => return Err(self.failures.of(step, WatchErrorKind::Silent, "no answer")),
-            Ok(Err(error)) => return Err(self.failures.transport(step, &error)),
-            Ok(Ok(response)) => response,
-        };
-        if !response.status().is_success() {
-            return Err(self.failures.refusal(step, response).await);
-        }
+        let response = self.send(step, request, ANSWER).await?;
         self.status.update(|status| status.watches += 1);
         Ok(Connection::new(response.into_body(), timeout))
     }

@@ -65,10 +65,17 @@ impl Script {
     }
 
     /// Next: this status with a Retry-After header.
-    pub(super) fn retry_after(&self, code: u16, seconds: u32) {
+    pub(super) fn retry_after(&self, code: u16, seconds: u64) {
         let body = Full::new(Bytes::new()).map_err(|never| match never {});
         let response = Response::builder().status(code).header("Retry-After", seconds);
         self.push(Ok(response.body(UnsyncBoxBody::new(body)).unwrap()));
+    }
+
+    /// Next: this status, and a body that never comes.
+    pub(super) fn stuck_status(&self, code: u16) {
+        let frames = futures_util::stream::pending::<Result<http_body::Frame<Bytes>, BoxError>>();
+        let response = Response::builder().status(code);
+        self.push(Ok(response.body(UnsyncBoxBody::new(StreamBody::new(frames))).unwrap()));
     }
 
     /// Next: no connection.

@@ -1,0 +1,54 @@
+//! Sending a request and waiting for its answer to begin, never without a bound.
+//!
+//! A server may take the connection and say nothing. That must show like any other failure, within about the longest
+//! back-off step, or whoever waits for the first sync would learn nothing for minutes.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use http::{Request, Response};
+use kube::client::Body;
+use tokio::time::timeout;
+
+use crate::error::{Step, WatchError, WatchErrorKind};
+use crate::informer::reflector::Reflector;
+use crate::object::Object;
+
+/// An answer that has not begun after so long shows as a failure.
+pub(super) const ANSWER: Duration = Duration::from_secs(30);
+
+impl<K: Object> Reflector<K> {
+    /// Sends a request and waits for the head of its answer; any other answer than a success is an error.
+    ///
+    /// Gives up after `longest`. That may be longer than [`ANSWER`], for a server that has much to prepare; the failure
+    /// shows then already.
+    pub(super) async fn send(
+        &self,
+        step: Step,
+        request: Request<Body>,
+        longest: Duration,
+    ) -> Result<Response<Body>, WatchError> {
+        // The client's own limit is no silence of the server.
+        self.env.limit.admit().await;
+        let mut sent = pin!(self.env.kube.send(request));
+        let mut answer = timeout(longest.min(ANSWER), sent.as_mut()).await;
+        if answer.is_err() && longest > ANSWER {
+            self.fail(self.no_answer(step, ANSWER));
+            answer = timeout(longest.saturating_sub(ANSWER), sent).await;
+        }
+        let response = match answer {
+            Err(_) => return Err(self.no_answer(step, longest)),
+            Ok(Err(error)) => return Err(self.failures.transport(step, &error)),
+            Ok(Ok(response)) => response,
+        };
+        if !response.status().is_success() {
+            return Err(self.failures.refusal(step, response).await);
+        }
+        Ok(response)
+    }
+
+    fn no_answer(&self, step: Step, waited: Duration) -> WatchError {
+        let detail = format!("the server has not begun to answer within {} s", waited.as_secs());
+        self.failures.of(step, WatchErrorKind::NoAnswer, &detail)
+    }
+}

@@ -1,0 +1,176 @@
+//! Servers that say nothing, or too much: every wait has a bound, and shows.
+
+use super::*;
+use crate::client::SyncOptions;
+use crate::error::SyncError;
+use tokio_util::sync::CancellationToken;
+
+async fn fail_fast(rig: &Rig) -> String {
+    let waiting = rig
+        .client
+        .run_and_wait_with(&CancellationToken::new(), SyncOptions::fail_fast())
+        .await;
+    match waiting {
+        Err(error @ SyncError::Blocked { .. }) => error.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+// [I24] a server that takes the connection and never answers shows within 30 s, in every form of list
+#[tokio::test(start_paused = true)]
+async fn server_that_never_answers_is_told_within_half_a_minute() {
+    for options in [InformerOptions::default(), paged()] {
+        let script = Script::new();
+        let start = Instant::now();
+        let rig = rig(&script, options);
+        let text = fail_fast(&rig).await;
+        assert!(start.elapsed().as_secs() <= 30, "{:?}", start.elapsed());
+        assert_eq!(
+            text,
+            "cannot fill the cache: items.test.io/v1: no answer: cannot list items.test.io: \
+             the server has not begun to answer within 30 s"
+        );
+        rig.end().await;
+    }
+}
+
+// [I15] a proxy that holds a stream back until it ends: pages, after two tries
+#[tokio::test(start_paused = true)]
+async fn streaming_list_without_any_answer_falls_back_to_pages() {
+    let script = Script::new();
+    let start = Instant::now();
+    let rig = rig(&script, InformerOptions::default());
+    script.requested(3).await;
+    assert_eq!(start.elapsed().as_secs(), 60);
+    assert_eq!(script.query(2), "list resourceVersion=0");
+    rig.end().await;
+}
+
+// A list that takes the server a minute to prepare shows as a failure, and is not given up for it.
+#[tokio::test(start_paused = true)]
+async fn slow_list_is_waited_for_although_it_shows() {
+    let script = Script::new();
+    let rig = rig(&script, paged());
+    script.requested(1).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert!(rig.informer.stats().error.is_some());
+    script.json(&list("7", &[]));
+    rig.informer.synced().await.unwrap();
+    assert_eq!(script.query(0), "list resourceVersion=0");
+    script.requested(2).await;
+    assert_eq!(script.query(1), "resourceVersion=7", "the first request was answered");
+    assert!(rig.informer.stats().error.is_none());
+    rig.end().await;
+}
+
+// [I24] the body of an error that never comes does not hide the error
+#[tokio::test(start_paused = true)]
+async fn refusal_without_its_body_is_told_by_its_code() {
+    let script = Script::new();
+    script.stuck_status(403);
+    let rig = rig(&script, InformerOptions::default());
+    let text = fail_fast(&rig).await;
+    assert!(text.ends_with("forbidden: cannot list items.test.io"), "{text}");
+    rig.end().await;
+}
+
+// [I18] Retry-After is kept to, but neither parks an informer for days nor makes it spin
+#[tokio::test(start_paused = true)]
+async fn retry_after_has_bounds() {
+    let script = Script::new();
+    script.json(&list("7", &[]));
+    script.retry_after(429, 1_000_000);
+    for _ in 0..5 {
+        script.retry_after(429, 0);
+    }
+    let start = Instant::now();
+    let rig = rig(&script, paged());
+    script.requested(3).await;
+    assert_eq!(start.elapsed().as_secs(), 300);
+    let start = Instant::now();
+    script.requested(8).await;
+    // 0.8 + 1.6 + 3.2 + 6.4 + 12.8 s, and up to half of it more
+    let waited = start.elapsed().as_secs();
+    assert!((24..=38).contains(&waited), "{waited}");
+    rig.end().await;
+}
+
+// [I15] a server that streams changes but does not know of streaming lists never sends the end bookmark, however busy it is
+#[tokio::test(start_paused = true)]
+async fn streaming_list_that_never_ends_falls_back_to_pages() {
+    let script = Script::new();
+    let streams = [script.stream(), script.stream()];
+    script.json(&list("9", &[item_json("b", "u", 8)]));
+    let start = Instant::now();
+    let rig = rig(&script, InformerOptions::default());
+    let busy = async {
+        for _ in 0..60 {
+            for stream in &streams {
+                stream.send(&event("MODIFIED", &item_json("a", "u", 1)));
+            }
+            tokio::time::sleep(Duration::from_secs(10)).await;
+        }
+        panic!("not synced after ten minutes");
+    };
+    tokio::select! {
+        synced = rig.informer.synced() => synced.unwrap(),
+        () = busy => {}
+    }
+    assert!(start.elapsed() <= Duration::from_mins(5), "{:?}", start.elapsed());
+    assert_eq!(rig.values(), ["b@8"]);
+    assert_eq!(rig.kinds(), [WatchErrorKind::Silent, WatchErrorKind::Silent]);
+    rig.end().await;
+}
+
+// [I21] in a streaming list, too, a good version clears the bad one before it
+#[tokio::test(start_paused = true)]
+async fn good_version_in_a_streaming_list_clears_the_bad_one() {
+    let script = Script::new();
+    let stream = script.stream();
+    let rig = rig(
+        &script,
+        InformerOptions::default().on_undecodable(OnUndecodable::BlockFirstSync),
+    );
+    let bad = r#"{"metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"1"},"value":1}"#;
+    stream.send(&event("ADDED", bad));
+    stream.send(&event("MODIFIED", &item_json("a", "u", 2)));
+    stream.send(&end_bookmark("2"));
+    script.requested(1).await;
+    rig.informer.synced().await.unwrap();
+    assert_eq!(script.requests(), 1);
+    assert_eq!(rig.informer.undecodable(), []);
+    assert_eq!(rig.values(), ["a@2"]);
+    rig.end().await;
+}
+
+// The client's own limit is no silence of the server, however long a request has to wait for it.
+#[tokio::test(start_paused = true)]
+async fn waiting_for_the_own_limit_is_no_failure() {
+    let one = std::num::NonZeroU32::new(1).unwrap();
+    let script = Script::new();
+    let client = Client::builder().qps(one, one).build_with(script.client()).unwrap();
+    let informers: Vec<Informer<Item>> = (0..50)
+        .map(|n| client.informers().typed(paged().fields(format!("f={n}"))).unwrap())
+        .collect();
+    let stop = CancellationToken::new();
+    let waiting = client.run_and_wait_with(&stop, SyncOptions::fail_fast());
+    let answering = async {
+        // Lists are answered at once; the watches after them stay open.
+        let mut open = Vec::new();
+        for request in 1.. {
+            script.requested(request).await;
+            if script.query(request - 1).starts_with("list") {
+                script.json(&list("7", &[]));
+            } else {
+                open.push(script.stream());
+            }
+        }
+    };
+    tokio::select! {
+        synced = waiting => synced.unwrap(),
+        () = answering => {}
+    }
+    assert!(informers.iter().all(Informer::has_synced));
+    assert!(informers.iter().all(|informer| informer.stats().failures == 0));
+    client.shutdown().await;
+}
