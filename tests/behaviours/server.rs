@@ -4,6 +4,7 @@ mod compaction;
 mod crd;
 mod create;
 mod delete;
+mod edges;
 mod forbidden;
 mod fuzz;
 mod history;

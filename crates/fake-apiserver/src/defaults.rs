@@ -49,6 +49,25 @@ pub(crate) fn replica_set(resource: &Resource, object: &mut Object) {
     });
 }
 
+/// Fills in which directions a network policy is about.
+pub(crate) fn network_policy(resource: &Resource, object: &mut Object) {
+    change_spec(resource, object, |spec| {
+        let some = |name: &str| {
+            spec.get(name)
+                .and_then(Value::as_array)
+                .is_some_and(|list| !list.is_empty())
+        };
+        let types: &[&str] = if some("egress") {
+            &["Ingress", "Egress"]
+        } else {
+            &["Ingress"]
+        };
+        if !some("policyTypes") {
+            spec.insert("policyTypes".to_owned(), json!(types));
+        }
+    });
+}
+
 /// Changes `spec` and puts it back in Go's form. An object without one is left to validation.
 fn change_spec(resource: &Resource, object: &mut Object, change: impl FnOnce(&mut Fields)) {
     let spec = object

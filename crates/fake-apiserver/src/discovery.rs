@@ -12,7 +12,7 @@ use crate::status::Status;
 
 /// True if a GET of the path gives a document.
 pub(crate) fn serves(server: &Shared, path: &str) -> bool {
-    path == "/version" || document(&server.registry.snapshot(), path).is_some()
+    matches!(path, "/version" | "/version/") || document(&server.registry.snapshot(), path).is_some()
 }
 
 /// The document at the path, if there is one.
@@ -29,13 +29,23 @@ pub(crate) fn serve(server: &Arc<Shared>, request: &Request) -> Option<Result<An
         return Some(Ok(Answer::json(200, text(&document))));
     }
     // A group that is served knows that the version is not.
+    Some(crate::route::absent(&kinds, group_of(path)?))
+}
+
+/// The group that a path below `/api` or `/apis` speaks of.
+pub(crate) fn group_of(path: &str) -> Option<&str> {
     let mut parts = path.trim_start_matches('/').split('/');
-    let group = match parts.next() {
+    match parts.next() {
         Some("api") => Some(""),
         Some("apis") => parts.next(),
         _ => None,
-    };
-    Some(crate::route::absent(&kinds, group?))
+    }
+}
+
+/// True for `/apis` and `/apis/GROUP`, which answer every method as a GET.
+pub(crate) fn takes_all_methods(path: &str) -> bool {
+    let rest = path.strip_prefix("/apis").map(|rest| rest.trim_matches('/'));
+    rest.is_some_and(|rest| !rest.contains('/')) && (path.len() == 5 || path.as_bytes()[5] == b'/')
 }
 
 fn text(document: &Value) -> Vec<u8> {

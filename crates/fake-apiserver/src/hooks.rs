@@ -26,6 +26,8 @@ struct Hooks {
     keeps: fn(&Object) -> Kept,
     /// Changes what a client writes.
     on_write: fn(&Resource, &mut Object),
+    /// What every request for the kind warns of.
+    deprecation: Option<&'static str>,
     /// What a delete warns of that does not say what becomes of dependents.
     delete_warning: Option<&'static str>,
     /// What is wrong with the body of an object.
@@ -52,6 +54,7 @@ const NONE: Hooks = Hooks {
     on_delete: |_, _, _| Marked::Here,
     keeps: |_| Kept::No,
     on_write: |_, _| {},
+    deprecation: None,
     delete_warning: None,
     validate: |_| Vec::new(),
 };
@@ -107,15 +110,25 @@ const REPLICA_SET: Hooks = Hooks {
 
 const CONFIG_MAP: Hooks = Hooks {
     validate: |object| {
-        let size = data_size(object, "data", "binaryData");
-        too_long(size, "[]")
+        let mut errors = config_keys(object, &["data", "binaryData"]);
+        errors.extend(too_long(data_size(object, "data", "binaryData"), "[]"));
+        errors
     },
     ..NONE
 };
 
 const SECRET: Hooks = Hooks {
-    on_write: encode_string_data,
-    validate: |object| too_long(data_size(object, "", "data"), "data"),
+    on_write: |_, object| {
+        encode_string_data(object);
+        if object.field("type").is_none_or(|value| value.as_ref() == b"\"\"") {
+            object.set_field("type", Bytes::from_static(br#""Opaque""#));
+        }
+    },
+    validate: |object| {
+        let mut errors = config_keys(object, &["data"]);
+        errors.extend(too_long(data_size(object, "", "data"), "data"));
+        errors
+    },
     ..NONE
 };
 
@@ -127,18 +140,86 @@ const JOB: Hooks = Hooks {
     ..NONE
 };
 
+const NETWORK_POLICY: Hooks = Hooks {
+    on_write: defaults::network_policy,
+    ..NONE
+};
+
+const PRIORITY_CLASS: Hooks = Hooks {
+    on_write: |_, object| {
+        if object.field("preemptionPolicy").is_none() {
+            object.set_field("preemptionPolicy", Bytes::from_static(br#""PreemptLowerPriority""#));
+        }
+    },
+    ..NONE
+};
+
+const ENDPOINTS: Hooks = Hooks {
+    deprecation: Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
+    ..NONE
+};
+
 fn hooks(resource: &Resource) -> Hooks {
     match (resource.group.as_ref(), resource.plural.as_ref()) {
         ("", "namespaces") => NAMESPACE,
         ("", "pods") => POD,
         ("", "configmaps") => CONFIG_MAP,
         ("", "secrets") => SECRET,
+        ("", "endpoints") => ENDPOINTS,
+        ("networking.k8s.io", "networkpolicies") => NETWORK_POLICY,
+        ("scheduling.k8s.io", "priorityclasses") => PRIORITY_CLASS,
         ("apps", "deployments") => DEPLOYMENT,
         ("apps", "replicasets") => REPLICA_SET,
         ("batch", "jobs") => JOB,
         ("apiextensions.k8s.io", "customresourcedefinitions") => DEFINITION,
         _ => NONE,
     }
+}
+
+#[expect(
+    clippy::zero_sized_map_values,
+    reason = "what serde reads as a map, of which the keys matter"
+)]
+type Keys = BTreeMap<String, serde::de::IgnoredAny>;
+
+/// What is wrong with the keys of these maps, which are names of files when they are mounted. A key may be in one only.
+fn config_keys(object: &Object, fields: &[&str]) -> Vec<FieldError> {
+    const WORDS: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or \
+                         'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
+    let keys = |field: &str| -> Keys {
+        // Canonical bytes of a decoded object; a field that is absent has no keys.
+        object
+            .field(field)
+            .and_then(|bytes| serde_json::from_slice(bytes).ok())
+            .unwrap_or_default()
+    };
+    let mut errors = Vec::new();
+    let mut seen: Vec<(&str, Keys)> = Vec::new();
+    for field in fields.iter().rev() {
+        let keys = keys(field);
+        let mut found = Vec::new();
+        for key in keys.keys() {
+            let mut add = |text: &str| found.push(FieldError::invalid(format!("{field}[{key}]"), key, text));
+            if key.len() > 253 {
+                add("must be no more than 253 characters");
+            }
+            let good = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+            if key.is_empty() || !key.bytes().all(good) {
+                add(WORDS);
+            }
+            match key.as_str() {
+                "." | ".." => add(&format!("must not be '{key}'")),
+                key if key.starts_with("..") => add("must not start with '..'"),
+                _ => {}
+            }
+            if let Some((other, _)) = seen.iter().find(|(_, keys)| keys.contains_key(key)) {
+                add(&format!("duplicate of key present in {other}"));
+            }
+        }
+        errors.splice(0..0, found);
+        seen.push((field, keys));
+    }
+    errors
 }
 
 type Texts = BTreeMap<String, String>;
@@ -180,7 +261,7 @@ fn too_long(size: usize, field: &str) -> Vec<FieldError> {
 }
 
 /// Moves what a client writes as text to where it is stored as base64.
-fn encode_string_data(_: &Resource, object: &mut Object) {
+fn encode_string_data(object: &mut Object) {
     if object.field("stringData").is_none() {
         return;
     }
@@ -249,6 +330,11 @@ pub(crate) fn keeps(resource: &Resource, object: &Object) -> Kept {
 /// Changes what a client writes, before it is compared with what is stored.
 pub(crate) fn before_write(resource: &Resource, object: &mut Object) {
     (hooks(resource).on_write)(resource, object);
+}
+
+/// What every request for the resource warns of.
+pub(crate) fn deprecation(resource: &Resource) -> Option<&'static str> {
+    hooks(resource).deprecation
 }
 
 /// What a delete warns of that does not say what becomes of dependents.

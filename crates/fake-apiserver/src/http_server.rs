@@ -1,10 +1,11 @@
 //! The server over HTTP/1.1 on a socket, for kubectl and for clients in other processes.
 
 use std::convert::Infallible;
-use std::future::Future;
+use std::future::{Future, IntoFuture as _};
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::net::TcpListener;
@@ -13,8 +14,12 @@ use tower::Service;
 use crate::server::FakeApiServer;
 use crate::service::{FakeService, ServiceError};
 
+/// How long a shutdown waits for requests that are under way.
+const GRACE: Duration = Duration::from_secs(2);
+
 impl FakeApiServer {
-    /// Serves HTTP on a listener until `shutdown` resolves, then ends the open watches and finishes what is under way.
+    /// Serves HTTP on a listener until `shutdown` resolves, then ends the open watches and finishes what is under way,
+    /// for at most two seconds: a client that sends half a request or does not read its answer cannot hold it longer.
     ///
     /// There is no TLS and no authentication: use it on loopback only.
     ///
@@ -22,7 +27,8 @@ impl FakeApiServer {
     /// When the listener fails.
     ///
     /// # Cancel safety
-    /// Dropping the future stops serving at once; the server and its objects stay.
+    /// Dropping the future stops accepting at once; open connections last until their clients or the runtime end them.
+    /// The server and its objects stay.
     pub async fn serve(
         &self,
         listener: TcpListener,
@@ -30,12 +36,24 @@ impl FakeApiServer {
     ) -> io::Result<()> {
         let server = self.clone();
         let router = axum::Router::new().fallback_service(AxumService(self.service()));
+        let (stopping, stopped) = tokio::sync::oneshot::channel();
         let shutdown = async move {
             shutdown.await;
             // An open watch would hold its connection, and the shutdown, until it times out.
             server.close_all_watches();
+            // Fails if nobody waits any more: then there is nothing to hurry.
+            let _ = stopping.send(());
         };
-        axum::serve(listener, router).with_graceful_shutdown(shutdown).await
+        let grace_is_over = async move {
+            match stopped.await {
+                Ok(()) => tokio::time::sleep(GRACE).await,
+                Err(_) => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            served = axum::serve(listener, router).with_graceful_shutdown(shutdown).into_future() => served,
+            () = grace_is_over => Ok(()),
+        }
     }
 }
 

@@ -24,14 +24,22 @@ pub(crate) enum Shape {
     Watch,
 }
 
-const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf, \
-                        application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+/// What the router of a collection that can be watched lists besides.
+const STREAMS: &str = ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 
 /// Picks the first form of an `Accept` header that can be had.
+/// `reads` says that the request is a GET.
 ///
 /// # Errors
 /// 406 if none can.
-pub(crate) fn representation(accept: &str, shape: Shape, kind: &str, custom: bool) -> Result<Representation, Status> {
+pub(crate) fn representation(
+    accept: &str,
+    shape: Shape,
+    kind: &str,
+    custom: bool,
+    reads: bool,
+) -> Result<Representation, Status> {
     if accept.trim().is_empty() {
         return Ok(Representation::Full);
     }
@@ -49,14 +57,20 @@ pub(crate) fn representation(accept: &str, shape: Shape, kind: &str, custom: boo
                 format!("you requested PartialObjectMetadataList, but the requested object is not a list ({kind})");
             Status::new(406, "NotAcceptable", text)
         }
-        _ if custom => {
-            Status::not_acceptable("application/json, application/yaml, application/vnd.kubernetes.protobuf")
+        // The router knows the media type; it is the form that cannot be had.
+        _ if custom
+            || accept
+                .split(',')
+                .any(|range| routed(range.split(';').next().unwrap_or_default().trim())) =>
+        {
+            Status::not_acceptable(ACCEPTED)
         }
         _ => {
+            let streams = if reads && shape != Shape::Object { STREAMS } else { "" };
             let mut status = Status::new(
                 406,
                 "NotAcceptable",
-                format!("406: Not Acceptable\n\nAvailable representations: {ACCEPTED}"),
+                format!("406: Not Acceptable\n\nAvailable representations: {ACCEPTED}{streams}"),
             );
             status.details = Some(Box::default());
             status
@@ -64,14 +78,19 @@ pub(crate) fn representation(accept: &str, shape: Shape, kind: &str, custom: boo
     })
 }
 
+/// Whether the router in front of the built-in kinds knows a media type.
+fn routed(media_type: &str) -> bool {
+    matches!(
+        media_type,
+        "*/*" | "application/json" | "application/vnd.kubernetes.protobuf" | "application/yaml"
+    )
+}
+
 fn one(range: &str, shape: Shape, custom: bool) -> Option<Representation> {
     let mut parts = range.split(';').map(str::trim);
     let media_type = parts.next().unwrap_or_default();
     // Answers are JSON; clients that prefer protobuf read the answer's content type and accept JSON too.
-    let known = matches!(
-        media_type,
-        "*/*" | "application/json" | "application/vnd.kubernetes.protobuf" | "application/yaml"
-    );
+    let known = routed(media_type);
     // The router in front of the built-in kinds knows no partial wildcard.
     let wildcard = custom && media_type == "application/*";
     if !(known || wildcard) {
@@ -113,22 +132,25 @@ mod tests {
     fn first_acceptable_form_wins() {
         let table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
         assert_eq!(
-            representation(table, Shape::List, "Pod", false),
+            representation(table, Shape::List, "Pod", false, true),
             Ok(Representation::Table)
         );
-        assert_eq!(representation("", Shape::List, "Pod", false), Ok(Representation::Full));
+        assert_eq!(
+            representation("", Shape::List, "Pod", false, true),
+            Ok(Representation::Full)
+        );
         let metadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
         assert_eq!(
-            representation(metadata, Shape::Object, "Pod", false),
+            representation(metadata, Shape::Object, "Pod", false, true),
             Ok(Representation::Metadata)
         );
         // [F4] the single form is refused for a list
         assert_eq!(
-            representation(metadata, Shape::List, "Pod", false).map_err(|status| status.code),
+            representation(metadata, Shape::List, "Pod", false, true).map_err(|status| status.code),
             Err(406)
         );
         assert_eq!(
-            representation("text/plain", Shape::Object, "Pod", false).map_err(|status| status.code),
+            representation("text/plain", Shape::Object, "Pod", false, true).map_err(|status| status.code),
             Err(406)
         );
     }

@@ -88,6 +88,18 @@ impl PatchError {
     }
 }
 
+/// Refuses a patch that is no JSON, before the object is looked for.
+///
+/// # Errors
+///
+/// [`PatchError::BadRequest`].
+pub(crate) fn check_syntax(patch: &[u8]) -> Result<(), PatchError> {
+    match Tape::parse(patch) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(PatchError::BadRequest("invalid JSON patch".to_owned())),
+    }
+}
+
 /// Applies a patch to the JSON of the current object (with `apiVersion`, `kind` and `resourceVersion`).
 ///
 /// # Errors

@@ -88,8 +88,9 @@ pub(crate) struct ResourcePath {
 pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Reads `a=b&c=d`.
+    /// Reads `a=b&c=d`. As in Go, parts with a semicolon or a malformed escape are left out.
     pub(crate) fn parse(raw: &str) -> Self {
+        let good = |part: &&str| !part.is_empty() && !part.contains(';') && well_escaped(part);
         let pair = |part: &str| {
             let (key, value) = part.split_once('=').unwrap_or((part, ""));
             (
@@ -97,7 +98,7 @@ impl Query {
                 percent_decode(&value.replace('+', " ")),
             )
         };
-        Self(raw.split('&').filter(|part| !part.is_empty()).map(pair).collect())
+        Self(raw.split('&').filter(good).map(pair).collect())
     }
 
     /// The first value of a parameter.
@@ -224,6 +225,14 @@ impl ResourcePath {
     }
 }
 
+/// Whether every percent sign begins an escape.
+pub(crate) fn well_escaped(text: &str) -> bool {
+    text.split('%').skip(1).all(|rest| {
+        let digits = rest.as_bytes();
+        digits.len() >= 2 && digits[..2].iter().all(u8::is_ascii_hexdigit)
+    })
+}
+
 /// Decodes `%41`; what is malformed stays as it is.
 fn percent_decode(text: &str) -> String {
     if !text.contains('%') {
@@ -314,6 +323,8 @@ mod tests {
         assert_eq!(query.get("x"), Some("1 2"));
         assert_eq!(query.get("y"), Some(""));
         assert_eq!(query.non_empty("y"), None);
-        assert_eq!(Query::parse("a=%zz%4").get("a"), Some("%zz%4"));
+        for left_out in ["a=%zz", "a=%4", "a=%", "a=1;b", "a;b=c"] {
+            assert_eq!(Query::parse(left_out).get("a"), None, "{left_out}");
+        }
     }
 }

@@ -7,9 +7,10 @@ use http::Method;
 use crate::answer::Answer;
 use crate::crd;
 use crate::discovery;
+use crate::hooks;
 use crate::kinds::{Group, Kinds};
 use crate::openapi;
-use crate::request::Request;
+use crate::request::{Request, Verb, well_escaped};
 use crate::server::Shared;
 use crate::status::Status;
 use crate::verbs::{self, Context};
@@ -19,6 +20,9 @@ const HEALTH: [&str; 3] = ["/healthz", "/livez", "/readyz"];
 
 /// Answers a request.
 pub(crate) async fn route(server: &Arc<Shared>, request: &Request) -> Answer {
+    if !well_escaped(request.uri.path()) {
+        return Answer::text(400, "400 Bad Request");
+    }
     let answer = match &request.path {
         Some(path) => resource(server, request, path).await,
         None => other(server, request),
@@ -67,6 +71,12 @@ async fn resource(
         id,
     };
     let answer = verbs::run(context).await;
+    let answer = match hooks::deprecation(resource) {
+        Some(text) if request.verb != Verb::Other => {
+            Ok(answer.unwrap_or_else(Answer::from).warnings(&[text.to_owned()]))
+        }
+        _ => answer,
+    };
     if answer.is_ok() && request.verb.writes() && crd::is_definition(resource) {
         crd::reconcile(server);
     }
@@ -100,12 +110,13 @@ fn other(server: &Arc<Shared>, request: &Request) -> Result<Answer, Status> {
             Answer::text(200, "ok")
         });
     }
-    if request.method != Method::GET {
-        return if discovery::serves(server, path) || openapi::serves(path) {
-            Err(Status::method_not_allowed())
-        } else {
-            Ok(Answer::page_not_found())
-        };
+    // The documents of groups do not look at the method.
+    if request.method != Method::GET && !discovery::takes_all_methods(path) {
+        if discovery::serves(server, path) || openapi::serves(path) {
+            return Err(Status::method_not_allowed());
+        }
+        let absent = discovery::group_of(path).map(|group| absent(&server.registry.snapshot(), group));
+        return absent.unwrap_or_else(|| Ok(Answer::page_not_found()));
     }
     openapi::serve(server, request)
         .or_else(|| discovery::serve(server, request))

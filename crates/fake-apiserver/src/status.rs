@@ -6,6 +6,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::codec::go_quote;
+
 /// The resource that a status speaks of: `pods`, or `deployments` in group `apps`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Subject<'a> {
@@ -150,8 +152,12 @@ impl Status {
 
     /// 404 for an object. `details.kind` is the plural.
     pub(crate) fn not_found(subject: Subject<'_>, name: &str) -> Self {
-        Self::new(404, "NotFound", format!("{} \"{name}\" not found", subject.resource()))
-            .with_details(plural_details(subject, name))
+        Self::new(
+            404,
+            "NotFound",
+            format!("{} {} not found", subject.resource(), go_quote(name)),
+        )
+        .with_details(plural_details(subject, name))
     }
 
     /// 404 for a path below a known group version.
@@ -164,7 +170,7 @@ impl Status {
         Self::new(
             409,
             "AlreadyExists",
-            format!("{} \"{name}\" already exists", subject.resource()),
+            format!("{} {} already exists", subject.resource(), go_quote(name)),
         )
         .with_details(plural_details(subject, name))
     }

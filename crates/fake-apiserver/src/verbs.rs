@@ -64,8 +64,10 @@ pub(crate) async fn run(context: Context<'_>) -> Result<Answer, Status> {
     if let Some(name) = &path.name {
         check_name(name)?;
     }
+    let unknown_subresource = |name: &str| !resource.custom && resource.subresource(name).is_none();
     let verb = match kind_verb(request.verb) {
         Some(verb) => verb,
+        None if path.subresource.as_deref().is_some_and(unknown_subresource) => return Err(Status::unknown_resource()),
         None if resource.custom => return Err(Status::method_not_supported(context.subject(), "")),
         None => return Err(Status::method_not_allowed()),
     };
@@ -188,7 +190,8 @@ impl<'a> Context<'a> {
     pub(crate) fn view(&self, shape: Shape) -> Result<View, Status> {
         let accept = self.request.header(http::header::ACCEPT);
         let resource = self.resource;
-        Ok(self.view_as(representation(accept, shape, &resource.kind, resource.custom)?))
+        let reads = self.request.method == http::Method::GET;
+        Ok(self.view_as(representation(accept, shape, &resource.kind, resource.custom, reads)?))
     }
 
     /// A view in a given representation.

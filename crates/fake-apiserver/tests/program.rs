@@ -97,6 +97,28 @@ fn program_serves_and_ends_on_sigterm_with_an_open_watch() {
 }
 
 #[test]
+fn program_ends_although_clients_hold_their_connections() {
+    let mut program = Program::start(&[]);
+    let mut held = Vec::new();
+    for part in [
+        "",
+        "GET /api/v1/names",
+        "GET /healthz HTTP/1.1\r\nHost: fake\r\n",
+        "POST /api/v1/namespaces HTTP/1.1\r\nHost: fake\r\nContent-Length: 100\r\n\r\n{",
+    ] {
+        let mut stream = TcpStream::connect(&program.address).expect("the program and its files answer");
+        stream
+            .write_all(part.as_bytes())
+            .expect("the program and its files answer");
+        held.push(stream);
+    }
+    // The others' answers come after the server has seen what the held connections sent.
+    assert!(program.request("GET /healthz").ends_with("ok"));
+    assert!(program.terminate().success());
+    assert_eq!(held.len(), 4, "all are still open on the clients' side");
+}
+
+#[test]
 fn program_writes_a_kubeconfig_for_its_address() {
     let path = std::env::temp_dir().join(format!("fake-apiserver-{}.kubeconfig", std::process::id()));
     let mut program = Program::start(&[

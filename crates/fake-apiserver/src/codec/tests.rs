@@ -112,7 +112,7 @@ fn decode_gives_the_canonical_form_of_a_pod() {
     assert_eq!(
         canonical(
             &leases,
-            r#"{"spec":{"renewTime":"2024-01-01T00:00:00Z","holderIdentity":""}}"#
+            r#"{"spec":{"renewTime":"2024-01-01T00:00:00.000000Z","holderIdentity":""}}"#
         ),
         r#"{"metadata":{},"spec":{"holderIdentity":"","renewTime":"2024-01-01T00:00:00.000000Z"}}"#
     );

@@ -4,6 +4,8 @@ use jiff::{Timestamp, civil::DateTime, tz::Offset};
 
 /// Layout elements of Go's RFC 3339, as its error texts name them.
 const LAYOUT: &str = "2006-01-02T15:04:05Z07:00";
+/// The same for `MicroTime`, whose fraction is not optional.
+const MICRO_LAYOUT: &str = "2006-01-02T15:04:05.000000Z07:00";
 
 /// Parses what Go's `time.Parse(time.RFC3339, …)` accepts.
 ///
@@ -11,9 +13,22 @@ const LAYOUT: &str = "2006-01-02T15:04:05Z07:00";
 ///
 /// Go's text.
 pub(crate) fn parse(text: &str) -> Result<Timestamp, String> {
-    parse_layout(text).map_err(|problem| match problem {
+    parse_as(text, LAYOUT)
+}
+
+/// Parses what a `MicroTime` accepts: exactly six digits of a second.
+///
+/// # Errors
+///
+/// Go's text.
+pub(crate) fn parse_micro(text: &str) -> Result<Timestamp, String> {
+    parse_as(text, MICRO_LAYOUT)
+}
+
+fn parse_as(text: &str, layout: &'static str) -> Result<Timestamp, String> {
+    parse_layout(text, layout == MICRO_LAYOUT).map_err(|problem| match problem {
         Problem::Element { rest, element } => {
-            format!("parsing time {text:?} as {LAYOUT:?}: cannot parse {rest:?} as {element:?}")
+            format!("parsing time {text:?} as {layout:?}: cannot parse {rest:?} as {element:?}")
         }
         Problem::Range(what) => format!("parsing time {text:?}: {what} out of range"),
         Problem::Extra(rest) => format!("parsing time {text:?}: extra text: {rest:?}"),
@@ -46,7 +61,7 @@ fn separator<'t>(rest: &mut &'t str, separator: &'static str) -> Result<(), Prob
     Ok(())
 }
 
-fn parse_layout(text: &str) -> Result<Timestamp, Problem<'_>> {
+fn parse_layout(text: &str, micro: bool) -> Result<Timestamp, Problem<'_>> {
     let mut rest = text;
     let year = number(&mut rest, 4, "2006")?;
     separator(&mut rest, "-")?;
@@ -72,7 +87,19 @@ fn parse_layout(text: &str) -> Result<Timestamp, Problem<'_>> {
         return Err(Problem::Range("second"));
     }
     let mut nanos = 0;
-    if let Some(fraction) = rest.strip_prefix(['.', ',']) {
+    if micro {
+        let wrong = Problem::Element {
+            rest,
+            element: ".000000",
+        };
+        let fraction = rest.strip_prefix(['.', ',']).ok_or(wrong)?;
+        let mut after = fraction;
+        nanos = number(&mut after, 6, ".000000").map_err(|_| Problem::Element {
+            rest,
+            element: ".000000",
+        })? * 1000;
+        rest = after;
+    } else if let Some(fraction) = rest.strip_prefix(['.', ',']) {
         let digits = fraction.bytes().take_while(u8::is_ascii_digit).count();
         if digits > 0 {
             for at in 0..9 {

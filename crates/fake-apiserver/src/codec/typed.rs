@@ -461,7 +461,12 @@ impl<'t> Writer<'t> {
             self.out.extend_from_slice(b"null");
             return false;
         };
-        match time::parse(&text) {
+        let parsed = if matches!(shape, Shape::MicroTime) {
+            time::parse_micro(&text)
+        } else {
+            time::parse(&text)
+        };
+        match parsed {
             Ok(parsed) => {
                 if matches!(shape, Shape::MicroTime) {
                     time::write_micro(&mut self.out, parsed);

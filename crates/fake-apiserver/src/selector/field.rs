@@ -96,14 +96,25 @@ pub(crate) struct FieldSelector {
 }
 
 impl FieldSelector {
-    /// Parses the query parameter for a resource; the empty text selects everything.
+    /// Parses the query parameter; the empty text selects everything. The labels are not looked at.
     ///
     /// # Errors
     ///
-    /// The parser's text, or the resource's text about a label that it does not know.
-    pub(crate) fn parse(text: &str, resource: &Resource) -> Result<Self, SelectorError> {
+    /// The parser's text.
+    pub(crate) fn parse(text: &str) -> Result<Self, SelectorError> {
+        parse(text).map(|terms| Self { terms }).map_err(SelectorError)
+    }
+
+    /// The selector for a resource, with the labels under their present names.
+    ///
+    /// # Errors
+    ///
+    /// The resource's text about a label that it does not know.
+    pub(crate) fn of_resource(self, resource: &Resource) -> Result<Self, SelectorError> {
         let selectors = &resource.policy.field_selectors;
-        let mut terms = parse(text).map_err(SelectorError)?;
+        let mut terms = self.terms;
+        // No label with no value is a term that always holds.
+        terms.retain(|term| !(term.label.is_empty() && term.value.is_empty()));
         for term in &mut terms {
             if !selectors.supports(&term.label) {
                 return Err(SelectorError(selectors.unsupported(&term.label)));

@@ -8,6 +8,10 @@ use crate::{
     object::{Object, StringMap},
 };
 
+fn parse_fields(text: &str, resource: &crate::kinds::Resource) -> Result<FieldSelector, SelectorError> {
+    FieldSelector::parse(text)?.of_resource(resource)
+}
+
 fn labels(pairs: &[(&str, &str)]) -> StringMap {
     pairs
         .iter()
@@ -140,23 +144,21 @@ fn field_selector_matches_the_fields_of_the_kind() {
         ("spec.schedulerName=", true),
     ] {
         assert_eq!(
-            FieldSelector::parse(selector, &pods)
-                .unwrap()
-                .matches("p", "n", &fields),
+            parse_fields(selector, &pods).unwrap().matches("p", "n", &fields),
             want,
             "{selector}"
         );
     }
-    let exact = FieldSelector::parse("metadata.name=p,status.phase!=x", &pods).unwrap();
+    let exact = parse_fields("metadata.name=p,status.phase!=x", &pods).unwrap();
     assert_eq!(exact.requires_exact("metadata.name"), Some("p"));
     assert_eq!(exact.requires_exact("status.phase"), None);
-    assert!(FieldSelector::parse("", &pods).unwrap().is_everything());
+    assert!(parse_fields("", &pods).unwrap().is_everything());
     let widgets = resource("example.com", "v1", "widgets");
     let body = br#"{"kind":"Widget","apiVersion":"example.com/v1","spec":{"color":"red"}}"#;
     let widget = decode(&widgets, ContentType::Json, body, FieldValidation::Warn)
         .unwrap()
         .object;
-    let selector = FieldSelector::parse("spec.color=red", &widgets).unwrap();
+    let selector = parse_fields("spec.color=red", &widgets).unwrap();
     assert!(selector.matches("w", "n", &FieldSet::of(&widgets, &widget)));
 }
 
@@ -187,7 +189,7 @@ fn field_selector_refuses_with_the_texts_of_the_server() {
         (&pods, "spec.x=y", "field label not supported: spec.x"),
     ] {
         assert_eq!(
-            FieldSelector::parse(selector, resource).unwrap_err().to_string(),
+            parse_fields(selector, resource).unwrap_err().to_string(),
             want,
             "{selector}"
         );
@@ -209,6 +211,6 @@ fn selectors_never_panic_on_hostile_text() {
         if let Ok(selector) = LabelSelector::parse(&text) {
             selector.matches(&labels(&[("a", "b")]));
         }
-        let _ = FieldSelector::parse(&text, &pods);
+        let _ = parse_fields(&text, &pods);
     }
 }

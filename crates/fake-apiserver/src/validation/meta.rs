@@ -19,10 +19,7 @@ const IMMUTABLE: &str = "field is immutable";
 /// Checks the metadata of a new object (its name is set by now, generated or not).
 pub(crate) fn validate_create(resource: &Resource, meta: &Meta) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    // Most kinds check only the name that comes out; a path segment is checked in both places.
-    if resource.policy.name_validation == NameValidation::PathSegment {
-        generate_name(resource, meta, &mut errors);
-    }
+    generate_name(resource, meta, &mut errors);
     name(resource, meta, &mut errors);
     common(resource, meta, &mut errors);
     without_repeats(errors)
@@ -96,14 +93,15 @@ fn time_text(time: Option<jiff::Timestamp>) -> String {
 }
 
 fn name_errors(resource: &Resource, name: &str, is_prefix: bool) -> Vec<String> {
-    // A prefix may end in a dash, as more follows.
+    // A prefix may end in a dash, as more follows: like the real server, do not look at the character before it.
     let masked;
-    let checked = match name.strip_suffix('-').filter(|rest| is_prefix && !rest.is_empty()) {
-        Some(rest) => {
-            masked = format!("{rest}a");
+    let mut rest = name.chars();
+    let checked = match (rest.next_back(), rest.next_back()) {
+        (Some('-'), Some(_)) if is_prefix => {
+            masked = format!("{}a", rest.as_str());
             &masked
         }
-        None => name,
+        _ => name,
     };
     match resource.policy.name_validation {
         NameValidation::Subdomain { max } => subdomain_errors(checked, max),

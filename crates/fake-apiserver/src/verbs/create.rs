@@ -42,16 +42,11 @@ pub(super) fn create_in(
     let resource = context.resource;
     write::settle_namespace(resource, context.namespace(), &mut object)?;
     // What is no number counts as none.
-    if object
+    let has_version = object
         .meta
         .resource_version
-        .parse::<u64>()
-        .is_ok_and(|version| version > 0)
-    {
-        return Err(Status::untyped(
-            "resourceVersion should not be set on objects to be created",
-        ));
-    }
+        .parse()
+        .is_ok_and(|version: u64| version > 0);
     namespaces::check_create(context.server, context.subject(), &object)?;
     if let Some(status) = wrong_type {
         return Err(status);
@@ -60,7 +55,14 @@ pub(super) fn create_in(
     hooks::before_write(resource, &mut object);
     hooks::before_create(resource, &mut object);
     write::track_fields(context, None, &mut object);
-    store_new(context.server, resource, context.id, object, options.dry_run)
+    store_new(
+        context.server,
+        resource,
+        context.id,
+        object,
+        options.dry_run,
+        has_version,
+    )
 }
 
 /// What happens to the status of a new object.
@@ -102,6 +104,7 @@ fn store_new(
     id: ResourceId,
     mut object: Object,
     dry_run: bool,
+    has_version: bool,
 ) -> Result<Versioned<Stored>, Status> {
     let generated = object.meta.name.is_empty() && !object.meta.generate_name.is_empty();
     let attempts = if generated { NAME_ATTEMPTS } else { 1 };
@@ -113,12 +116,24 @@ fn store_new(
         let mut errors = validate_create(resource, &object.meta);
         errors.extend(hooks::validate(resource, &object));
         write::check(resource, &object.meta.name, &errors)?;
+        if has_version {
+            return Err(Status::untyped(
+                "resourceVersion should not be set on objects to be created",
+            ));
+        }
         result = insert(server, super::subject(resource), resource, id, &object, dry_run);
         if !matches!(&result, Err(status) if status.reason == "AlreadyExists") {
             break;
         }
     }
-    result
+    // Said of every name beside a prefix, generated or not.
+    result.map_err(|mut status| {
+        if status.reason == "AlreadyExists" && !object.meta.generate_name.is_empty() {
+            status.message += ", the server was not able to generate a unique name for the object";
+            return status.retry_after(1);
+        }
+        status
+    })
 }
 
 fn insert(
@@ -165,5 +180,5 @@ pub(crate) fn create_object(
     prepare(server, resource, &mut object, StatusField::Kept);
     hooks::before_write(resource, &mut object);
     hooks::before_create(resource, &mut object);
-    store_new(server, resource, id, object, false)
+    store_new(server, resource, id, object, false, false)
 }

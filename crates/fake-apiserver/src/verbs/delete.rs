@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 
 use super::Context;
+use super::options::number;
 use super::write::{self, dry_run_causes, options_subject};
 use crate::answer::Answer;
 use crate::codec::{DeleteOptions, decode_delete_options, go_quote};
@@ -99,15 +100,11 @@ pub(super) fn options(context: Context<'_>) -> Result<DeleteOptions, Status> {
 }
 
 fn from_query(query: &Query) -> Result<DeleteOptions, Status> {
-    let grace = query.non_empty("gracePeriodSeconds").map(|raw| {
-        raw.parse::<i64>()
-            .map_err(|_| Status::bad_request(format!("strconv.ParseInt: parsing {}: invalid syntax", go_quote(raw))))
-    });
     Ok(DeleteOptions {
-        grace_period_seconds: grace.transpose()?,
+        grace_period_seconds: number(query, "gracePeriodSeconds")?,
         preconditions: None,
         orphan_dependents: query.get("orphanDependents").map(|_| query.flag("orphanDependents")),
-        propagation_policy: query.non_empty("propagationPolicy").map(str::to_owned),
+        propagation_policy: query.get("propagationPolicy").map(str::to_owned),
         dry_run: query.all("dryRun").map(str::to_owned).collect(),
     })
 }

@@ -172,8 +172,9 @@ fn first_bad_byte(raw: &str) -> usize {
 }
 
 /// A continue token.
-#[derive(Debug, Serialize, Deserialize)]
-struct Token {
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Token {
     v: String,
     /// The revision of all pages; -1 or less for a list that continues at the latest one.
     rv: i64,
@@ -181,7 +182,11 @@ struct Token {
 }
 
 impl Token {
-    fn decode(raw: &str) -> Result<Self, Status> {
+    /// Reads the token of a request.
+    ///
+    /// # Errors
+    /// 400 for what no server has made.
+    pub(super) fn decode(raw: &str) -> Result<Self, Status> {
         let bad = |why: &str| Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
         let bytes = BASE64
             .decode(raw)

@@ -1,5 +1,6 @@
 //! The query options of list, watch and deletecollection, with the real rules and texts.
 
+use super::list::Token;
 use crate::codec::go_quote;
 use crate::kinds::Resource;
 use crate::request::Query;
@@ -51,12 +52,12 @@ impl ListOptions {
     /// # Errors
     /// 400 for what cannot be read, 422 for what cannot be combined.
     pub(crate) fn parse(query: &Query, resource: &Resource, watch: bool) -> Result<Self, Status> {
-        let limit = number(query, "limit")?.unwrap_or_default();
         let timeout = number(query, "timeoutSeconds")?.unwrap_or_default();
+        let limit = number(query, "limit")?.unwrap_or_default();
         let send_initial_events = query.get("sendInitialEvents").map(|_| query.flag("sendInitialEvents"));
         let bad = |error: crate::selector::SelectorError| Status::bad_request(error.to_string());
         let labels = LabelSelector::parse(query.get("labelSelector").unwrap_or_default()).map_err(bad)?;
-        let fields = FieldSelector::parse(query.get("fieldSelector").unwrap_or_default(), resource).map_err(bad)?;
+        let fields = FieldSelector::parse(query.get("fieldSelector").unwrap_or_default()).map_err(bad)?;
         let raw_version = query.get("resourceVersion").unwrap_or_default();
         let raw_match = query.get("resourceVersionMatch").unwrap_or_default();
         let continue_token = query.non_empty("continue").map(str::to_owned);
@@ -72,6 +73,11 @@ impl ListOptions {
         };
         if !causes.is_empty() {
             return Err(Status::invalid(LIST_OPTIONS, "", causes));
+        }
+        let fields = fields.of_resource(resource).map_err(bad)?;
+        if let Some(token) = continue_token.as_deref().filter(|_| !watch) {
+            // What is wrong with a token comes before what is wrong with a version.
+            Token::decode(token)?;
         }
         let version = parse_version(raw_version).map_err(|text| {
             if watch {
@@ -121,8 +127,12 @@ pub(crate) fn parse_uint(raw: &str) -> Result<u64, String> {
     parsed.ok_or_else(|| format!("strconv.ParseUint: parsing {}: {why}", go_quote(raw)))
 }
 
-fn number(query: &Query, key: &str) -> Result<Option<i64>, Status> {
-    let Some(raw) = query.non_empty(key) else {
+/// A number of the query; a parameter without a value is none.
+///
+/// # Errors
+/// 400 with the text of Go's `strconv.ParseInt`.
+pub(super) fn number(query: &Query, key: &str) -> Result<Option<i64>, Status> {
+    let Some(raw) = query.get(key) else {
         return Ok(None);
     };
     let digits = raw.strip_prefix(['-', '+']).unwrap_or(raw);

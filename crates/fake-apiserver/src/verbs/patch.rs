@@ -6,7 +6,7 @@ use super::write;
 use crate::answer::Answer;
 use crate::codec::{DecodeError, FieldValidation, decode_patched, go_quote};
 use crate::negotiate::{Representation, Shape};
-use crate::patch::{PatchError, PatchType, apply, field_findings};
+use crate::patch::{PatchError, PatchType, apply, check_syntax, field_findings};
 use crate::status::{Cause, Status, Subject};
 
 /// `PATCH`.
@@ -18,6 +18,7 @@ pub(super) fn patch(context: Context<'_>, part: Part) -> Result<Answer, Status> 
     let header = Some(context.request.header(http::header::CONTENT_TYPE)).filter(|header| !header.is_empty());
     let patch_type = PatchType::from_header(header, context.resource).map_err(|error| patch_status(&error))?;
     let options = write::options(context, "PatchOptions")?;
+    check_syntax(&context.request.body).map_err(|error| patch_status(&error))?;
     let full = context.view_as(Representation::Full);
     let mut warnings = Vec::new();
     let findings = match options.validation {

@@ -60,6 +60,9 @@ pub(super) fn update(context: Context<'_>, part: Part) -> Result<Answer, Status>
             if !object.meta.uid.is_empty() {
                 return Err(other_uid(context, &object.meta.uid, ""));
             }
+            if !object.meta.resource_version.is_empty() {
+                parse_uint(&object.meta.resource_version).map_err(Status::untyped)?;
+            }
             object.meta.resource_version.clear();
             let version = create_in(context, object, options, wrong_type)?;
             Ok(write::shown(&view, 201, &version, &decoded.warnings))

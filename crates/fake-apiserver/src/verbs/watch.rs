@@ -45,15 +45,16 @@ pub(super) fn watch(context: Context<'_>) -> Result<Answer, Status> {
         range = Range::Key(crate::stored::key_of(context.namespace(), name));
     }
     let now = Instant::now();
-    let timeout = match u64::try_from(options.timeout) {
-        Ok(0) => Some(DEFAULT_TIMEOUT),
-        Ok(seconds) => Some(Duration::from_secs(seconds)),
-        Err(_) => None,
+    // The real server counts nanoseconds in an i64, which wraps.
+    let timeout = match options.timeout {
+        0 => Some(DEFAULT_TIMEOUT),
+        seconds => u64::try_from(seconds.wrapping_mul(1_000_000_000))
+            .ok()
+            .map(Duration::from_nanos),
     };
-    let Some(timeout) = timeout else {
+    let Some(deadline) = timeout.and_then(|timeout| now.checked_add(timeout)) else {
         return Ok(Answer::json(200, Bytes::new()));
     };
-    let deadline = now + timeout;
     let mut core = Core {
         server: Arc::clone(context.server),
         id: context.id,

@@ -1,5 +1,6 @@
 //! What all writes share: reading the body, options, system fields, generation, and the answer.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::Context;
@@ -16,8 +17,6 @@ use crate::view::View;
 
 /// The media types that a body may have, as the 415 text lists them.
 const READABLE: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
-/// The same for custom resources, which have no protobuf form.
-const READABLE_CUSTOM: &str = "application/json, application/yaml";
 
 /// The options of a write.
 #[derive(Clone, Copy, Debug)]
@@ -93,11 +92,12 @@ pub(super) fn options_subject(kind: &'static str) -> Subject<'static> {
 
 /// What is wrong with the values of `dryRun`.
 pub(super) fn dry_run_causes<'a>(values: impl Iterator<Item = &'a str>) -> Vec<Cause> {
-    let wrong: Vec<&str> = values.filter(|value| *value != "All").collect();
-    if wrong.is_empty() {
+    let values: Vec<&str> = values.collect();
+    if values.iter().all(|value| *value == "All") {
         return Vec::new();
     }
-    let listed = wrong
+    // One wrong value and the text lists all of them.
+    let listed = values
         .iter()
         .map(|value| format!("{value:?}"))
         .collect::<Vec<_>>()
@@ -112,14 +112,9 @@ pub(super) fn dry_run_causes<'a>(values: impl Iterator<Item = &'a str>) -> Vec<C
 /// 415 for a format that the resource does not take.
 pub(super) fn content_type(context: Context<'_>) -> Result<ContentType, Status> {
     let header = Some(context.request.header(http::header::CONTENT_TYPE)).filter(|header| !header.is_empty());
-    let readable = if context.resource.custom {
-        READABLE_CUSTOM
-    } else {
-        READABLE
-    };
     ContentType::from_header(header)
         .filter(|found| !(context.resource.custom && *found == ContentType::Protobuf))
-        .ok_or_else(|| Status::unsupported_media_type(readable))
+        .ok_or_else(|| Status::unsupported_media_type(READABLE))
 }
 
 /// Decodes the body as an object of the resource.
@@ -190,14 +185,13 @@ pub(super) fn check(resource: &Resource, name: &str, errors: &[FieldError]) -> R
 
 /// The findings as causes, equal ones once.
 fn causes(errors: &[FieldError]) -> Vec<Cause> {
-    let mut causes: Vec<Cause> = Vec::with_capacity(errors.len());
-    for error in errors {
-        let cause = Cause::new(error.kind.reason(), &error.message, &error.field);
-        if !causes.contains(&cause) {
-            causes.push(cause);
-        }
-    }
-    causes
+    let mut seen = HashSet::with_capacity(errors.len());
+    errors
+        .iter()
+        .map(|error| (error.kind.reason(), error.message.as_str(), error.field.as_str()))
+        .filter(|cause| seen.insert(*cause))
+        .map(|(reason, message, field)| Cause::new(reason, message, field))
+        .collect()
 }
 
 /// Records who wrote the object.
