@@ -2,7 +2,7 @@
 //!
 //! Each type is a module. Which types a resource takes is decided in [`PatchType::from_header`]. This module knows
 //! no storage: the update transaction calls [`apply`] on each try. Strategic merge patch and apply are not there yet:
-//! asking for them is a 415, as for any type that the server does not take.
+//! asking for them is a 501 that says so.
 
 mod document;
 mod json;
@@ -48,6 +48,9 @@ impl PatchType {
         let found = Self::ALL.into_iter().find(|patch| patch.media_type() == given);
         match found {
             Some(patch) if SUPPORTED.contains(&patch) => Ok(patch),
+            Some(patch) if !(patch == Self::Strategic && resource.custom) => Err(PatchError::NotImplemented(format!(
+                "this server does not implement patches of type {given}"
+            ))),
             _ if resource.custom => Err(PatchError::UnsupportedMediaType(
                 "the body of the request was in an unknown format - accepted media types include: \
                  application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
@@ -73,6 +76,9 @@ pub(crate) enum PatchError {
     /// 413 `RequestEntityTooLarge`.
     #[error("{0}")]
     TooLarge(String),
+    /// 501 `NotImplemented`: the real server takes this type, this one does not yet.
+    #[error("{0}")]
+    NotImplemented(String),
     /// 415 `UnsupportedMediaType`.
     #[error("{0}")]
     UnsupportedMediaType(String),

@@ -202,6 +202,8 @@ pub enum WatchErrorKind {
     Tls,
     /// What came is not a list or a watch stream.
     Protocol,
+    /// The answer is no JSON at all, such as a web page: something else than a Kubernetes API server is there.
+    NotKubernetes,
     /// Nothing came within the bounds of the protocol: a silent connection, or no end bookmark.
     Silent,
     /// The server does not begin to answer a request: it hangs, or something else listens there.
@@ -238,6 +240,7 @@ impl WatchError {
                 | WatchErrorKind::NotSupported
                 | WatchErrorKind::Unreachable
                 | WatchErrorKind::Tls
+                | WatchErrorKind::NotKubernetes
                 | WatchErrorKind::NoAnswer
         )
     }

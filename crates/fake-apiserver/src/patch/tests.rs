@@ -299,6 +299,19 @@ fn patch_type_is_refused_with_the_text_of_the_kind() {
 }
 
 #[test]
+fn patch_type_that_is_not_built_is_told_from_one_that_does_not_exist() {
+    let maps = resource("", "v1", "configmaps");
+    for content_type in ["application/strategic-merge-patch+json", "application/apply-patch+yaml"] {
+        assert_eq!(
+            PatchType::from_header(Some(content_type), &maps),
+            Err(PatchError::NotImplemented(format!(
+                "this server does not implement patches of type {content_type}"
+            )))
+        );
+    }
+}
+
+#[test]
 fn patches_never_panic_on_hostile_text() {
     // [F25]
     let seed = 0x5eed_0003;

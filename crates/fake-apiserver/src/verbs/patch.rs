@@ -90,6 +90,7 @@ fn patch_status(error: &PatchError) -> Status {
             status.details = Some(Box::default());
             status
         }
+        PatchError::NotImplemented(_) => Status::new(501, "NotImplemented", text),
         PatchError::TooLarge(_) => Status::new(413, "RequestEntityTooLarge", text),
         PatchError::UnsupportedMediaType(_) => {
             // The text of the router comes with empty details, the one of the handler with none.

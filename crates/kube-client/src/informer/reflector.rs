@@ -200,6 +200,7 @@ impl<K: Object> Reflector<K> {
     }
 
     fn enter(&self, phase: Phase) {
+        tracing::debug!(?phase);
         self.status.announce(|status| status.phase = phase);
     }
 
@@ -228,6 +229,7 @@ impl<K: Object> Reflector<K> {
             Ok(open) => {
                 self.start = Start::LastSeen;
                 self.keep_unchanged = true;
+                tracing::info!(objects = self.shared.len(), version = self.version, "listed");
                 self.status.announce(|status| {
                     status.lists += 1;
                     status.error = None;

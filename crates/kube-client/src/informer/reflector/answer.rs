@@ -6,7 +6,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use http::{Request, Response};
+use http::{HeaderMap, Request, Response, header};
 use kube::client::Body;
 use tokio::time::timeout;
 
@@ -44,6 +44,10 @@ impl<K: Object> Reflector<K> {
         if !response.status().is_success() {
             return Err(self.failures.refusal(step, response).await);
         }
+        if let Some(media_type) = other_than_json(response.headers()) {
+            let detail = format!("its answer is {media_type}, not JSON");
+            return Err(self.failures.of(step, WatchErrorKind::NotKubernetes, &detail));
+        }
         Ok(response)
     }
 
@@ -51,4 +55,10 @@ impl<K: Object> Reflector<K> {
         let detail = format!("the server has not begun to answer within {} s", waited.as_secs());
         self.failures.of(step, WatchErrorKind::NoAnswer, &detail)
     }
+}
+
+/// The media type of an answer, if it says that it is something else than JSON.
+fn other_than_json(headers: &HeaderMap) -> Option<&str> {
+    let media_type = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
+    (!media_type.to_ascii_lowercase().starts_with("application/json")).then_some(media_type)
 }

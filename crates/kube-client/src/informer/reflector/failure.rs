@@ -57,6 +57,7 @@ impl Failures {
             WatchErrorKind::Server { code } => format!("server error {code}: cannot {step} {what}"),
             WatchErrorKind::Unreachable => format!("unreachable: cannot {step} {what}"),
             WatchErrorKind::Tls => format!("TLS failed: cannot {step} {what}"),
+            WatchErrorKind::NotKubernetes => "this is not a Kubernetes API server".to_owned(),
             WatchErrorKind::Protocol => format!("unexpected answer: cannot {step} {what}"),
             WatchErrorKind::Silent => format!("silent connection: cannot {step} {what}"),
             WatchErrorKind::NoAnswer => format!("no answer: cannot {step} {what}"),

@@ -174,3 +174,22 @@ async fn waiting_for_the_own_limit_is_no_failure() {
     assert!(informers.iter().all(|informer| informer.stats().failures == 0));
     client.shutdown().await;
 }
+
+// [I24] something else than an API server answers: told at once, not as a list that never ends
+#[tokio::test(start_paused = true)]
+async fn web_page_is_told_from_an_api_server() {
+    for options in [InformerOptions::default(), paged()] {
+        let script = Script::new();
+        script.typed("text/html; charset=utf-8", "<html></html>");
+        let start = Instant::now();
+        let rig = rig(&script, options);
+        let text = fail_fast(&rig).await;
+        assert!(start.elapsed().as_secs() < 1, "{:?}", start.elapsed());
+        assert_eq!(
+            text,
+            "cannot fill the cache: items.test.io/v1: this is not a Kubernetes API server: \
+             its answer is text/html; charset=utf-8, not JSON"
+        );
+        rig.end().await;
+    }
+}

@@ -71,6 +71,13 @@ impl Script {
         self.push(Ok(response.body(UnsyncBoxBody::new(body)).unwrap()));
     }
 
+    /// Next: a success of this media type.
+    pub(super) fn typed(&self, media_type: &str, body: &str) {
+        let body = Full::new(Bytes::copy_from_slice(body.as_bytes())).map_err(|never| match never {});
+        let response = Response::builder().header("Content-Type", media_type);
+        self.push(Ok(response.body(UnsyncBoxBody::new(body)).unwrap()));
+    }
+
     /// Next: this status, and a body that never comes.
     pub(super) fn stuck_status(&self, code: u16) {
         let frames = futures_util::stream::pending::<Result<http_body::Frame<Bytes>, BoxError>>();
