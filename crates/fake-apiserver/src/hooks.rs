@@ -183,6 +183,10 @@ fn hooks(resource: &Resource) -> Hooks {
 type Keys = BTreeMap<String, serde::de::IgnoredAny>;
 
 /// What is wrong with the keys of these maps, which are names of files when they are mounted. A key may be in one only.
+#[expect(
+    clippy::zero_sized_map_values,
+    reason = "what serde reads as a map, of which the keys matter"
+)]
 fn config_keys(object: &Object, fields: &[&str]) -> Vec<FieldError> {
     const WORDS: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or \
                          'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";

@@ -14,6 +14,9 @@ use crate::{
 /// All annotations of an object together.
 const MAX_ANNOTATIONS: usize = 256 * 1024;
 
+/// How many bytes of lists of owners the findings about them show; a larger list is shown once.
+const MAX_DUMPED: usize = 1024 * 1024;
+
 const IMMUTABLE: &str = "field is immutable";
 
 /// Checks the metadata of a new object (its name is set by now, generated or not).
@@ -191,6 +194,8 @@ fn annotations(annotations: &StringMap, errors: &mut Vec<FieldError>) {
 
 fn owner_references(owners: &[OwnerReference], errors: &mut Vec<FieldError>) {
     let mut first_controller: Option<String> = None;
+    let mut list: Option<String> = None;
+    let mut dumped = 0;
     for (index, owner) in owners.iter().enumerate() {
         let path = format!("metadata.ownerReferences[{index}]");
         let version = owner.api_version.rsplit('/').next().unwrap_or_default();
@@ -218,15 +223,19 @@ fn owner_references(owners: &[OwnerReference], errors: &mut Vec<FieldError>) {
         if owner.controller == Some(true) {
             let name = format!("{}/{}", owner.kind, owner.name);
             if let Some(first) = &first_controller {
-                let all: Vec<String> = owners.iter().map(owner_json).collect();
+                let list = list.get_or_insert_with(|| {
+                    let all: Vec<String> = owners.iter().map(owner_json).collect();
+                    format!("[{}]", all.join(","))
+                });
+                // Each finding shows the whole list: a hostile one must not fill the memory.
+                dumped += list.len();
+                if dumped > MAX_DUMPED && dumped > list.len() {
+                    continue;
+                }
                 let text = format!(
                     "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {name}"
                 );
-                errors.push(FieldError::invalid_raw(
-                    "metadata.ownerReferences",
-                    &format!("[{}]", all.join(",")),
-                    &text,
-                ));
+                errors.push(FieldError::invalid_raw("metadata.ownerReferences", list, &text));
             } else {
                 first_controller = Some(name);
             }
@@ -271,11 +280,8 @@ fn finalizers(resource: &Resource, finalizers: &[String], errors: &mut Vec<Field
 }
 
 fn no_new_finalizers(new: &Meta, old: &Meta, errors: &mut Vec<FieldError>) {
-    let mut added: Vec<&String> = new
-        .finalizers
-        .iter()
-        .filter(|name| !old.finalizers.contains(name))
-        .collect();
+    let present: std::collections::HashSet<&String> = old.finalizers.iter().collect();
+    let mut added: Vec<&String> = new.finalizers.iter().filter(|name| !present.contains(name)).collect();
     if added.is_empty() {
         return;
     }

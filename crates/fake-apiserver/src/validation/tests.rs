@@ -196,3 +196,33 @@ fn validate_type_wants_the_kind_and_version_of_a_custom_resource() {
     );
     assert!(validate_type(&resource("", "v1", "pods"), "x", "y").is_empty());
 }
+
+#[test]
+fn hostile_metadata_is_checked_in_time_and_space_that_grow_with_it() {
+    // [F25] each was quadratic: minutes and gigabytes at these sizes
+    let maps = resource("", "v1", "configmaps");
+    let owner = |index| format!(r#"{{"apiVersion":"v1","kind":"Pod","name":"p{index}","uid":"u","controller":true}}"#);
+    let owners: Vec<String> = (0..8_000).map(owner).collect();
+    let json = format!(r#"{{"name":"a","ownerReferences":[{}]}}"#, owners.join(","));
+    let found = validate_create(&maps, &meta(&maps, &json));
+    assert_eq!(
+        found.len(),
+        1,
+        "the list is larger than what is shown, so it is shown once"
+    );
+
+    let finalizers = |from: usize| {
+        let names: Vec<String> = (from..from + 30_000).map(|index| format!(r#""a/{index}""#)).collect();
+        format!(
+            r#"{{"name":"a","uid":"u","deletionTimestamp":"2024-01-01T00:00:00Z","finalizers":[{}]}}"#,
+            names.join(",")
+        )
+    };
+    let (old, new) = (meta(&maps, &finalizers(0)), meta(&maps, &finalizers(1)));
+    let found = texts(&validate_update(&maps, &new, &old));
+    assert!(
+        found.iter().any(|text| text.ends_with(r#"[]string{"a/30000"}"#)),
+        "{}",
+        found.len()
+    );
+}

@@ -1,5 +1,7 @@
 //! Changes an object in part: the patch is applied anew on each try of the transaction.
 
+use std::collections::HashSet;
+
 use super::Context;
 use super::update::{Part, Unconditional, check_identity, transact};
 use super::write;
@@ -51,12 +53,9 @@ fn check_strict(patched: &[u8], findings: &[String], error: Option<&DecodeError>
         None => &[],
         Some(_) => return Ok(()), // a worse error, which the caller reports
     };
-    let mut all: Vec<&str> = Vec::with_capacity(findings.len() + of_result.len());
-    for text in findings.iter().chain(of_result) {
-        if !all.contains(&text.as_str()) {
-            all.push(text);
-        }
-    }
+    let mut seen = HashSet::with_capacity(findings.len() + of_result.len());
+    let texts = findings.iter().chain(of_result).map(String::as_str);
+    let all: Vec<&str> = texts.filter(|text| seen.insert(*text)).collect();
     if all.is_empty() {
         return Ok(());
     }
