@@ -15,7 +15,7 @@ use crate::object::Object;
 ///
 /// # Contract
 ///
-/// 1. `from_stored(to_stored(x))` is `x` for every canonical object `x` of the served version.
+/// 1. `to_served(to_stored(x))` is `x` for every canonical object `x` of the served version.
 /// 2. Both give canonical objects: fields in Go's order, fields that Go writes when empty present.
 /// 3. Metadata stays as it is.
 pub(crate) trait Converter: Debug + Sync {
@@ -23,7 +23,7 @@ pub(crate) trait Converter: Debug + Sync {
     fn to_stored(&self, object: &Object) -> Object;
 
     /// A stored object in the served version.
-    fn from_stored(&self, object: &Object) -> Object;
+    fn to_served(&self, object: &Object) -> Object;
 
     /// The label by which a field selector of the stored version names what `label` names in the served one.
     fn stored_label<'l>(&self, label: &'l str) -> &'l str;
@@ -55,9 +55,9 @@ impl Resource {
     }
 
     /// A stored object in the version of this resource.
-    pub(crate) fn from_stored(&self, object: Object) -> Object {
+    pub(crate) fn to_served(&self, object: Object) -> Object {
         match &self.stored_as {
-            Some(stored) => stored.converter.from_stored(&object),
+            Some(stored) => stored.converter.to_served(&object),
             None => object,
         }
     }

@@ -28,7 +28,7 @@ impl Stored {
 
     /// The object in the version of `resource`.
     pub(crate) fn object_as(&self, resource: &Resource) -> Object {
-        resource.from_stored(self.object())
+        resource.to_served(self.object())
     }
 
     /// Go's canonical JSON in the version of `resource`.

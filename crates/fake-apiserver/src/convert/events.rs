@@ -62,7 +62,7 @@ impl Converter for Events {
         }
     }
 
-    fn from_stored(&self, object: &Object) -> Object {
+    fn to_served(&self, object: &Object) -> Object {
         let fields = EVENTS.iter().filter_map(|events| {
             let (core, _) = CORE.iter().find(|(_, name)| name == events)?;
             let value = object.field(core)?;
@@ -109,13 +109,10 @@ mod tests {
                     .unwrap()
                     .object
             };
-            let served = read(&events, body.as_bytes());
+            let served = read(events, body.as_bytes());
             let stored = Events.to_stored(&served);
-            assert_eq!(
-                stored.to_canonical(),
-                read(&core, &stored.to_canonical()).to_canonical()
-            );
-            assert_eq!(Events.from_stored(&stored), served);
+            assert_eq!(stored.to_canonical(), read(core, &stored.to_canonical()).to_canonical());
+            assert_eq!(Events.to_served(&stored), served);
         }
     }
 }
