@@ -159,15 +159,14 @@ async fn run(arguments: Arguments) -> Result<(), Error> {
 async fn connect(arguments: &Arguments) -> Result<kube_client::Client, Error> {
     let builder = kube_client::Client::builder().user_agent("pod-controller");
     let context = arguments.context.as_deref();
-    let builder = match &arguments.kubeconfig {
-        Some(file) => builder.kubeconfig(file, context),
-        None => {
-            let options = kube::config::KubeConfigOptions {
-                context: context.map(str::to_owned),
-                ..Default::default()
-            };
-            builder.config(kube::Config::from_kubeconfig(&options).await?)
-        }
+    let builder = if let Some(file) = &arguments.kubeconfig {
+        builder.kubeconfig(file, context)
+    } else {
+        let options = kube::config::KubeConfigOptions {
+            context: context.map(str::to_owned),
+            ..Default::default()
+        };
+        builder.config(kube::Config::from_kubeconfig(&options).await?)
     };
     Ok(builder.build().await?)
 }
