@@ -251,6 +251,7 @@ fn a_wake_up_that_crosses_a_timer_leaves_the_sleeper_counted() {
     };
     core.wakes();
     core.add(2, &2, 0, Some(at(10)));
+    assert_eq!(core.wakes().consumers, 1, "the add decides to wake it");
     let Take::Item(added) = core.take(Some(at(10))) else {
         panic!("the added key is ready")
     };
