@@ -76,3 +76,8 @@ pub use request::Verb;
 pub use request_log::RequestRecord;
 pub use server::{BuildError, Builder, FakeApiServer};
 pub use service::{FakeService, ServiceError};
+
+/// The examples of the README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
