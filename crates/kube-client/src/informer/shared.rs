@@ -5,12 +5,13 @@
 //! drops of objects, wakers) runs before or after, never under it. Synchronous, without tokio types.
 
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use crate::error::Stopped;
 use crate::event::Event;
 use crate::informer::dispatch::{HandlerQueue, HandlerStats, Wake};
 use crate::informer::index::{IndexDef, Values};
+use crate::informer::progress::{Goal, Now, Progress, Source};
 use crate::informer::relist::Relist;
 use crate::informer::store::{Change, Mode, Outcome, Store};
 use crate::key::{KeyRef, ObjectKey};
@@ -31,6 +32,22 @@ struct State<K> {
     // The resource version up to which the store is current.
     version: String,
     waiters: Waiters,
+    // Who waits for the store to have seen a write.
+    progress: Progress,
+}
+
+/// One who waits for the store to have seen a write; [`Shared::forget_wait`] ends it.
+#[derive(Debug)]
+pub(crate) struct Wait {
+    goal: Goal,
+    // Invariant: known to `progress` while present.
+    ticket: Option<u64>,
+}
+
+impl Wait {
+    pub(crate) fn for_goal(goal: Goal) -> Self {
+        Self { goal, ticket: None }
+    }
 }
 
 /// A received change, before its index values are known.
@@ -49,6 +66,7 @@ impl<K: Object> Shared<K> {
                 stopped: false,
                 version: String::new(),
                 waiters: Waiters::default(),
+                progress: Progress::default(),
             }),
         }
     }
@@ -142,12 +160,21 @@ impl<K: Object> Shared<K> {
             }
             let mut outcome = Outcome::default();
             for change in changes {
+                if let Change::Delete {
+                    key, last: Some(last), ..
+                } = &change
+                    && state.store.find(key.as_ref()).is_none()
+                {
+                    state.progress.note_gone(last.metadata().uid);
+                }
                 state.store.apply(change, Mode::Update, &mut outcome);
             }
             if let Some(version) = version {
                 state.version = version;
             }
-            let wake = state.publish(&mut outcome, false);
+            let progressed = state.progressed(&outcome, Source::Watch);
+            let mut wake = state.publish(&mut outcome, false);
+            wake.merge(Wake::of(progressed));
             drop(state);
             wake.wake();
             return;
@@ -167,7 +194,17 @@ impl<K: Object> Shared<K> {
 
     /// Only the resource version moved (a bookmark).
     pub(crate) fn set_version(&self, version: String) {
-        self.state.write().version = version;
+        let progressed = {
+            let mut state = self.state.write();
+            state.version = version;
+            state.progressed(&Outcome::default(), Source::Watch)
+        };
+        wake_all(progressed);
+    }
+
+    /// A list of the newest state is about to be asked for; gives its number.
+    pub(crate) fn begin_list(&self) -> u64 {
+        self.state.write().progress.begin_list()
     }
 
     /// Reads the store while a list is collected; `f` must not call user code.
@@ -210,7 +247,13 @@ impl<K: Object> Shared<K> {
             }
             state.version = version;
             state.filled = true;
+            let source = Source::List {
+                newest: relist.newest,
+                first: initial,
+            };
+            let progressed = state.progressed(&outcome, source);
             let mut wake = state.publish(&mut outcome, initial);
+            wake.merge(Wake::of(progressed));
             if initial {
                 wake.merge(Wake::of(state.waiters.take()));
             }
@@ -254,15 +297,52 @@ impl<K: Object> Shared<K> {
 
     /// Ends every handler and refuses new ones. The cache stays readable.
     pub(crate) fn stop(&self) {
-        let (handlers, waiters) = {
+        let (handlers, waiters, waiting) = {
             let mut state = self.state.write();
             state.stopped = true;
-            (std::mem::take(&mut state.handlers), state.waiters.take())
+            let waiting = state.progress.wakers();
+            (std::mem::take(&mut state.handlers), state.waiters.take(), waiting)
         };
         for queue in handlers {
             queue.stop();
         }
         wake_all(waiters);
+        wake_all(waiting);
+    }
+
+    /// Whether the store has seen a write. On `Pending` the waker is kept; drop the wait through
+    /// [`forget_wait`](Self::forget_wait).
+    pub(crate) fn poll_reached(&self, wait: &mut Wait, cx: &Context<'_>) -> Poll<Result<(), Stopped>> {
+        let mut state = self.state.write();
+        let reached = match wait.ticket {
+            Some(ticket) => state.progress.poll(ticket, cx.waker()),
+            None => state.progress.is_reached(&wait.goal, &state.now(wait.goal.key())),
+        };
+        let result = match (reached, state.stopped) {
+            (true, _) => Ok(()),
+            (false, true) => Err(Stopped),
+            (false, false) => {
+                if wait.ticket.is_none() {
+                    wait.ticket = Some(state.progress.wait(wait.goal.clone(), cx.waker()));
+                }
+                return Poll::Pending;
+            }
+        };
+        if let Some(ticket) = wait.ticket.take() {
+            state.progress.forget(ticket);
+        }
+        Poll::Ready(result)
+    }
+
+    pub(crate) fn forget_wait(&self, wait: &mut Wait) {
+        if let Some(ticket) = wait.ticket.take() {
+            self.state.write().progress.forget(ticket);
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn waiting_for_progress(&self) -> usize {
+        self.state.read().progress.wakers().len()
     }
 
     pub(crate) fn poll_filled(&self, ticket: &mut Option<u64>, cx: &Context<'_>) -> Poll<Result<(), Stopped>> {
@@ -290,6 +370,23 @@ impl<K: Object> Shared<K> {
 }
 
 impl<K: Object> State<K> {
+    /// What one who waits for a write to this key sees.
+    fn now(&self, _key: &ObjectKey) -> Now<'_, K> {
+        Now {
+            store: &self.store,
+            version: &self.version,
+            filled: self.filled,
+        }
+    }
+
+    /// Tells those who wait for writes what has changed; gives who is to be woken.
+    fn progressed(&mut self, outcome: &Outcome<K>, source: Source) -> Vec<Waker> {
+        let mut progress = std::mem::take(&mut self.progress);
+        let wakers = progress.advance(&outcome.events, source, |key| self.now(key));
+        self.progress = progress;
+        wakers
+    }
+
     /// Pushes the events to every handler. `fills`: this is the first state.
     fn publish(&self, outcome: &mut Outcome<K>, fills: bool) -> Wake {
         let mut wake = Wake::default();
