@@ -372,9 +372,10 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Whether the informer knows of the last restore; before that, nothing can be said of what it has seen.
+    /// Whether the informer runs and knows of the last restore; before that, nothing can be said of what it has seen.
     fn has_noticed(&self) -> bool {
-        self.floor == 0 || self.version().is_some_and(|version| version >= self.floor)
+        let started = self.informer.stats().phase != Phase::Idle;
+        started && self.floor == 0 || self.version().is_some_and(|version| version >= self.floor)
     }
 
     /// The informer's version.
@@ -547,11 +548,8 @@ impl<'a> World<'a> {
             let folded = self.fold(&told);
             panic!("seed {}: folds to {folded:?}, not to {cache:?}; {told:?}", self.seed);
         }
-        assert!(
-            recorder.registration.has_synced() || recorder.events().is_empty(),
-            "seed {}",
-            self.seed
-        );
+        let synced = tokio::time::timeout(EVER, recorder.registration.synced()).await;
+        assert!(matches!(synced, Ok(Ok(()))), "seed {}: {synced:?}", self.seed);
     }
 
     fn fold(&self, events: &[Event<Note>]) -> Fold {
