@@ -74,3 +74,8 @@ pub use crate::object::{Labels, Metadata, Object, Representation, Scope};
 /// The in-memory API server that fake clients talk to.
 #[cfg(feature = "fake")]
 pub use fake_apiserver;
+
+/// The example of the README, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
