@@ -45,6 +45,31 @@ pub enum ClientError {
 #[error("stopped")]
 pub struct Stopped;
 
+/// The cache has not been seen to catch up with a write. The write itself is not affected.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum CaughtUpError {
+    /// The time was up. Waiting again may help: the informer may be disconnected, which its status tells, or the server may
+    /// be slow. Of an object that its selectors leave out, only a bookmark tells it, about one a minute.
+    #[error("{informer} has not seen {what} within {waited:?}, it is at resource version {version:?}")]
+    TimedOut {
+        /// Which informer.
+        informer: Box<InformerId>,
+        /// What was waited for.
+        what: String,
+        /// How long.
+        waited: Duration,
+        /// How far the cache is; empty if it is not filled.
+        version: String,
+    },
+    /// The informer was stopped before. Final.
+    #[error("{informer} was stopped before it had caught up")]
+    Stopped {
+        /// Which informer.
+        informer: Box<InformerId>,
+    },
+}
+
 /// The caches did not fill.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -12,6 +12,7 @@ pub(crate) mod handler;
 pub(crate) mod index;
 pub(crate) mod options;
 pub(crate) mod part;
+pub(crate) mod progress;
 pub(crate) mod reflector;
 pub(crate) mod registration;
 pub(crate) mod relist;
@@ -29,12 +30,13 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use kube::core::{ApiResource, Selector};
 use tokio_util::sync::CancellationToken;
 
 use crate::environment::Environment;
-use crate::error::{IndexConflict, RegisterError, Stopped, TransformConflict};
+use crate::error::{CaughtUpError, IndexConflict, RegisterError, Stopped, TransformConflict};
 use crate::informer::dispatch::HandlerQueue;
 use crate::informer::factory::Control;
 use crate::informer::handler::{EventHandler, HandlerOptions};
@@ -42,10 +44,11 @@ use crate::informer::index::{Index, IndexDef};
 pub use crate::informer::options::InformerId;
 use crate::informer::options::{InformerKey, InformerOptions, Tuning};
 use crate::informer::part::Part;
+use crate::informer::progress::Goal;
 use crate::informer::reflector::Reflector;
 use crate::informer::registration::{Registered, Registration};
 use crate::informer::runner::Runner;
-use crate::informer::shared::Shared;
+use crate::informer::shared::{Shared, Wait};
 use crate::informer::status::{InformerStats, Phase, Unfilled};
 use crate::informer::stream::EventStream;
 use crate::informer::transform::Transform;
@@ -459,6 +462,108 @@ impl<K: Object> Informer<K> {
         Some(self.cell.shared.version()).filter(|version| !version.is_empty())
     }
 
+    /// Waits until the cache has seen a write: `written` is the object as the write's answer gives it, of this or another
+    /// type, with its key and resource version. Afterwards [`get`](Self::get) gives this version or a newer one, or none if
+    /// the object was deleted since. The informer need not have any handler.
+    ///
+    /// A write is seen with its own event, with any later one, or with a bookmark: a write that changed nothing, or one
+    /// that this informer's selectors leave out, is seen with the next bookmark, about a minute later. If resource versions
+    /// do not compare (some aggregated API servers), it is seen with that very version, or with any event of its key that
+    /// comes after this call.
+    ///
+    /// # Guarantees
+    ///
+    /// What is read from this informer afterwards is never older than the write. Exceptions: an object that does not
+    /// decode, of which the last good version stays; a server whose storage went back to a backup, before that shows.
+    ///
+    /// # Errors
+    ///
+    /// [`CaughtUpError::TimedOut`] after `timeout`, [`CaughtUpError::Stopped`] if the informer stops before. The write
+    /// itself is done all the same.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    ///
+    /// # Panics
+    ///
+    /// If it is polled outside of a tokio runtime with a timer.
+    pub fn caught_up<W: Object>(
+        &self,
+        written: &W,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<(), CaughtUpError>> + Send + use<K, W> {
+        let meta = written.metadata();
+        let (key, version) = (meta.key(), meta.resource_version.to_owned());
+        self.reached(Goal::Written { key, version }, timeout)
+    }
+
+    /// Waits until the cache has seen that an object is gone: the one of this uid, of which the delete was answered before.
+    /// Afterwards [`get`](Self::get) does not give it; it may give another object of that name.
+    ///
+    /// An object that was there is seen to be gone with its delete event; so is one that was created a moment before and
+    /// of which the cache had not heard yet. With an empty uid, the key has to be gone.
+    ///
+    /// Not for objects that this informer never shows, because its selectors leave them out or they do not decode, and not
+    /// for deletions of long ago: of those the cache cannot tell whether it has seen them, and the wait ends with
+    /// `TimedOut`.
+    ///
+    /// # Guarantees
+    ///
+    /// That object is not read from this informer again. One exception: if the call comes before the first list, and that
+    /// is a paged one from a server that lags ([`InitialList::Any`](crate::InitialList::Any)), an object may still appear
+    /// and go that was created and deleted just before.
+    ///
+    /// # Errors
+    ///
+    /// [`CaughtUpError::TimedOut`] after `timeout`, [`CaughtUpError::Stopped`] if the informer stops before.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    ///
+    /// # Panics
+    ///
+    /// If it is polled outside of a tokio runtime with a timer.
+    pub fn caught_up_deleted(
+        &self,
+        key: &ObjectKey,
+        uid: &str,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<(), CaughtUpError>> + Send + use<K> {
+        let (key, uid) = (key.clone(), uid.to_owned());
+        self.reached(Goal::Deleted { key, uid }, timeout)
+    }
+
+    fn reached(
+        &self,
+        goal: Goal,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<(), CaughtUpError>> + Send + use<K> {
+        let what = match &goal {
+            Goal::Written { key, version } => format!("{key} at resource version {version}"),
+            Goal::Deleted { key, uid } => format!("the end of {key} with uid {uid}"),
+        };
+        let reached = Reached {
+            shared: Arc::clone(&self.cell.shared),
+            wait: Wait::for_goal(goal),
+        };
+        let cell = Arc::downgrade(&self.cell);
+        let informer = Box::new(self.cell.id.clone());
+        async move {
+            match tokio::time::timeout(timeout, reached).await {
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(Stopped)) => Err(CaughtUpError::Stopped { informer }),
+                Err(_) => Err(CaughtUpError::TimedOut {
+                    informer,
+                    what,
+                    waited: timeout,
+                    version: cell.upgrade().map_or_else(String::new, |cell| cell.shared.version()),
+                }),
+            }
+        }
+    }
+
     /// The objects that are left out, or shown in an older version, because the newest one does not decode; and why.
     pub fn undecodable(&self) -> Vec<(ObjectKey, String)> {
         self.cell.undecodable().collect()
@@ -485,6 +590,27 @@ impl<K: Object> fmt::Debug for Informer<K> {
             .field("phase", &self.cell.phase())
             .field("has_synced", &self.has_synced())
             .finish_non_exhaustive()
+    }
+}
+
+struct Reached<K: Object> {
+    shared: Arc<Shared<K>>,
+    wait: Wait,
+}
+
+impl<K: Object> Future for Reached<K> {
+    type Output = Result<(), Stopped>;
+
+    /// On `Pending` the shared state keeps the waker with our goal.
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        this.shared.poll_reached(&mut this.wait, cx)
+    }
+}
+
+impl<K: Object> Drop for Reached<K> {
+    fn drop(&mut self) {
+        self.shared.forget_wait(&mut self.wait);
     }
 }
 

@@ -55,8 +55,8 @@ pub use crate::client::{Client, ClientBuilder, Stats, SyncOptions};
 #[cfg(feature = "fake")]
 pub use crate::client::{FakeClientBuilder, FakeError};
 pub use crate::error::{
-    BlockedInformer, ClientError, IndexConflict, RegisterError, Step, Stopped, SyncError, TransformConflict,
-    WatchError, WatchErrorKind,
+    BlockedInformer, CaughtUpError, ClientError, IndexConflict, RegisterError, Step, Stopped, SyncError,
+    TransformConflict, WatchError, WatchErrorKind,
 };
 pub use crate::event::Event;
 pub use crate::informer::dispatch::HandlerStats;

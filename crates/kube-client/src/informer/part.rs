@@ -85,6 +85,11 @@ impl<K: Object> Part<K> {
         self.shared.set_version(self.at, version);
     }
 
+    /// A list of the newest state is about to be asked for; gives its number.
+    pub(crate) fn begin_list(&self) -> u64 {
+        self.shared.begin_list(self.at)
+    }
+
     /// Puts a whole list in the place of this part's old state, in one step, and tells the handlers the difference.
     pub(crate) fn replace(&self, relist: &Relist<K>, version: String) {
         self.shared.replace(self.at, relist, version);

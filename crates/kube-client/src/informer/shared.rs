@@ -10,7 +10,7 @@
 
 use std::cmp::Ordering;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use crate::error::Stopped;
 use crate::event::Event;
@@ -18,6 +18,7 @@ use crate::informer::dispatch::{HandlerQueue, HandlerStats, Wake};
 use crate::informer::index::{IndexDef, Values};
 use crate::informer::options::Namespaces;
 use crate::informer::reflector::version;
+use crate::informer::progress::{Goal, Now, Progress, Source};
 use crate::informer::relist::Relist;
 use crate::informer::store::{Change, Mode, Outcome, Store};
 use crate::key::{KeyRef, ObjectKey};
@@ -48,6 +49,8 @@ struct Section {
     filled: bool,
     // The resource version up to which its objects are current.
     version: String,
+    // Who waits for the store to have seen a write to one of its objects.
+    progress: Progress,
 }
 
 /// What a change completes.
@@ -59,6 +62,20 @@ enum Fills {
     Section,
     /// The first list of the last section is there.
     Informer,
+}
+
+/// One who waits for the store to have seen a write; [`Shared::forget_wait`] ends it.
+#[derive(Debug)]
+pub(crate) struct Wait {
+    goal: Goal,
+    // Invariant: known to the `progress` of the goal's section while present.
+    ticket: Option<u64>,
+}
+
+impl Wait {
+    pub(crate) fn for_goal(goal: Goal) -> Self {
+        Self { goal, ticket: None }
+    }
 }
 
 /// A received change, before its index values are known.
@@ -78,6 +95,7 @@ impl<K: Object> Shared<K> {
                 namespace: namespace.filter(|_| !only),
                 filled: false,
                 version: String::new(),
+                progress: Progress::default(),
             })
             .collect();
         Self {
@@ -200,12 +218,21 @@ impl<K: Object> Shared<K> {
             }
             let mut outcome = Outcome::default();
             for change in changes {
+                if let Change::Delete {
+                    key, last: Some(last), ..
+                } = &change
+                    && state.store.find(key.as_ref()).is_none()
+                {
+                    state.sections[at].progress.note_gone(last.metadata().uid);
+                }
                 state.store.apply(change, Mode::Update, &mut outcome);
             }
             if let Some(version) = version {
                 state.sections[at].version = version;
             }
-            let wake = state.publish(&mut outcome, Fills::Nothing);
+            let progressed = state.progressed(at, &outcome, Source::Watch);
+            let mut wake = state.publish(&mut outcome, Fills::Nothing);
+            wake.merge(Wake::of(progressed));
             drop(state);
             wake.wake();
             return;
@@ -225,7 +252,17 @@ impl<K: Object> Shared<K> {
 
     /// Only a section's resource version moved (a bookmark).
     pub(crate) fn set_version(&self, at: usize, version: String) {
-        self.state.write().sections[at].version = version;
+        let progressed = {
+            let mut state = self.state.write();
+            state.sections[at].version = version;
+            state.progressed(at, &Outcome::default(), Source::Watch)
+        };
+        wake_all(progressed);
+    }
+
+    /// A list of a section's newest state is about to be asked for; gives its number.
+    pub(crate) fn begin_list(&self, at: usize) -> u64 {
+        self.state.write().sections[at].progress.begin_list()
     }
 
     /// Reads the store while a list is collected; `f` must not call user code.
@@ -274,7 +311,13 @@ impl<K: Object> Shared<K> {
                 true => Fills::Section,
                 false => Fills::Nothing,
             };
+            let source = Source::List {
+                newest: relist.newest,
+                first,
+            };
+            let progressed = state.progressed(at, &outcome, source);
             let mut wake = state.publish(&mut outcome, fills);
+            wake.merge(Wake::of(progressed));
             if fills == Fills::Informer {
                 wake.merge(Wake::of(state.waiters.take()));
             }
@@ -318,15 +361,56 @@ impl<K: Object> Shared<K> {
 
     /// Ends every handler and refuses new ones. The cache stays readable.
     pub(crate) fn stop(&self) {
-        let (handlers, waiters) = {
+        let (handlers, waiters, waiting) = {
             let mut state = self.state.write();
             state.stopped = true;
-            (std::mem::take(&mut state.handlers), state.waiters.take())
+            let waiting: Vec<Waker> = state.sections.iter().flat_map(|section| section.progress.wakers()).collect();
+            (std::mem::take(&mut state.handlers), state.waiters.take(), waiting)
         };
         for queue in handlers {
             queue.stop();
         }
         wake_all(waiters);
+        wake_all(waiting);
+    }
+
+    /// Whether the store has seen a write. On `Pending` the waker is kept; drop the wait through
+    /// [`forget_wait`](Self::forget_wait).
+    pub(crate) fn poll_reached(&self, wait: &mut Wait, cx: &Context<'_>) -> Poll<Result<(), Stopped>> {
+        let mut state = self.state.write();
+        let at = state.section_of(wait.goal.key());
+        let reached = match wait.ticket {
+            Some(ticket) => state.sections[at].progress.poll(ticket, cx.waker()),
+            None => state.sections[at].progress.is_reached(&wait.goal, &state.now(at)),
+        };
+        let result = match (reached, state.stopped) {
+            (true, _) => Ok(()),
+            (false, true) => Err(Stopped),
+            (false, false) => {
+                if wait.ticket.is_none() {
+                    wait.ticket = Some(state.sections[at].progress.wait(wait.goal.clone(), cx.waker()));
+                }
+                return Poll::Pending;
+            }
+        };
+        if let Some(ticket) = wait.ticket.take() {
+            state.sections[at].progress.forget(ticket);
+        }
+        Poll::Ready(result)
+    }
+
+    pub(crate) fn forget_wait(&self, wait: &mut Wait) {
+        if let Some(ticket) = wait.ticket.take() {
+            let mut state = self.state.write();
+            let at = state.section_of(wait.goal.key());
+            state.sections[at].progress.forget(ticket);
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn waiting_for_progress(&self) -> usize {
+        let state = self.state.read();
+        state.sections.iter().map(|section| section.progress.wakers().len()).sum()
     }
 
     pub(crate) fn poll_filled(&self, ticket: &mut Option<u64>, cx: &Context<'_>) -> Poll<Result<(), Stopped>> {
@@ -354,6 +438,31 @@ impl<K: Object> Shared<K> {
 }
 
 impl<K: Object> State<K> {
+    /// The section that the objects of this key's namespace belong to. A key that no section covers waits with the first.
+    fn section_of(&self, key: &ObjectKey) -> usize {
+        let namespace = key.namespace();
+        let own = |section: &Section| section.namespace.as_deref() == namespace;
+        self.sections.iter().position(own).unwrap_or_default()
+    }
+
+    /// A section as one who waits for a write sees it.
+    fn now(&self, at: usize) -> Now<'_, K> {
+        let section = &self.sections[at];
+        Now {
+            store: &self.store,
+            version: &section.version,
+            filled: section.filled,
+        }
+    }
+
+    /// Tells those who wait for writes to a section's objects what has changed; gives who is to be woken.
+    fn progressed(&mut self, at: usize, outcome: &Outcome<K>, source: Source) -> Vec<Waker> {
+        let mut progress = std::mem::take(&mut self.sections[at].progress);
+        let wakers = progress.advance(&outcome.events, source, &self.now(at));
+        self.sections[at].progress = progress;
+        wakers
+    }
+
     /// Pushes the events to every handler.
     fn publish(&self, outcome: &mut Outcome<K>, fills: Fills) -> Wake {
         let mut wake = Wake::default();
