@@ -62,6 +62,7 @@ impl<K: Object> Decoder<K> {
             let is = meta.namespace.map_or_else(|| "none".to_owned(), |is| format!("{is:?}"));
             return Err(Undecodable {
                 key: Some(meta.key()),
+                uid: meta.uid.to_owned(),
                 version: meta.resource_version.to_owned(),
                 error: format!("the namespace of the object is {is}, not {namespace:?}"),
             });
