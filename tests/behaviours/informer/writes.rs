@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::core::{DynamicObject, PartialObjectMeta};
+use kube::core::{ApiResource, DynamicObject};
 use kube_client::{CaughtUpError, InformerOptions, Namespaces};
 use serde_json::Value;
 
@@ -29,7 +29,10 @@ async fn own_writes_are_read_after_catching_up(server: Server) {
     let names = rig
         .client
         .informers()
-        .metadata::<ConfigMap>(InformerOptions::default().namespaces(Namespaces::one(namespace.name())))
+        .metadata(
+            &ApiResource::erase::<ConfigMap>(&()),
+            InformerOptions::default().namespaces(Namespaces::one(namespace.name())),
+        )
         .unwrap();
     rig.run().await;
     let key = key(&namespace, "a");
@@ -46,7 +49,7 @@ async fn own_writes_are_read_after_catching_up(server: Server) {
             one.unwrap();
             two.unwrap();
             assert_eq!(value(&maps.get(&key).unwrap()), n.to_string(), "round {round}");
-            let seen: std::sync::Arc<PartialObjectMeta<ConfigMap>> = names.get(&key).unwrap();
+            let seen = names.get(&key).unwrap();
             assert_eq!(seen.metadata.resource_version, updated.metadata.resource_version);
         }
         delete(&rig.server, &namespace, "a").await;
