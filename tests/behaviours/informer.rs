@@ -14,6 +14,7 @@ mod identity;
 mod index;
 mod lifecycle;
 mod lists;
+mod namespaces;
 mod packed;
 mod real_only;
 mod recovery;

@@ -11,6 +11,7 @@ pub(crate) mod lines;
 pub(crate) mod list;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use kube::core::ApiResource;
 use serde::Deserialize;
@@ -26,6 +27,8 @@ pub(crate) struct Decoder<K> {
     pub(crate) resource: ApiResource,
     pub(crate) keep_managed_fields: bool,
     pub(crate) transform: Option<Transform<K>>,
+    // The one namespace that objects may be of, where objects of others must not get into the cache.
+    pub(crate) only_in: Option<Arc<str>>,
 }
 
 /// An object that is not one of the Rust type.
@@ -51,6 +54,17 @@ impl<K: Object> Decoder<K> {
                 uid: meta.uid.to_owned(),
                 version: meta.resource_version.to_owned(),
                 error: "the object has no name".to_owned(),
+            });
+        }
+        if let Some(namespace) = self.only_in.as_deref()
+            && meta.namespace != Some(namespace)
+        {
+            let is = meta.namespace.map_or_else(|| "none".to_owned(), |is| format!("{is:?}"));
+            return Err(Undecodable {
+                key: Some(meta.key()),
+                uid: meta.uid.to_owned(),
+                version: meta.resource_version.to_owned(),
+                error: format!("the namespace of the object is {is}, not {namespace:?}"),
             });
         }
         let Some(transform) = &self.transform else {

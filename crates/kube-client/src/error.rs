@@ -4,6 +4,7 @@
 use std::error::Error as StdError;
 use std::fmt;
 use std::panic::Location;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::informer::InformerId;
@@ -80,7 +81,8 @@ pub enum SyncError {
     /// a later call may succeed. Only returned on request: [`SyncOptions::fail_fast`](crate::SyncOptions::fail_fast).
     #[error("{}", blocked_text(.informers))]
     Blocked {
-        /// Each informer that is blocked, and why.
+        /// Each informer that is blocked, and why. One over several namespaces stands here once for each of them
+        /// that is blocked; [`WatchError::namespace`] is its name.
         informers: Vec<BlockedInformer>,
     },
 }
@@ -122,6 +124,12 @@ pub enum RegisterError {
         resource: String,
         /// What was given.
         namespace: String,
+    },
+    /// The set of namespaces is empty, so there is nothing to watch. (Leave the namespaces out for all of them.)
+    #[error("cannot watch {resource}: the set of namespaces is empty")]
+    NoNamespaces {
+        /// The resource that was asked for.
+        resource: String,
     },
     /// The registration was made on another informer.
     #[error("the registration belongs to another informer than {informer}")]
@@ -248,6 +256,8 @@ pub struct WatchError {
     pub step: Step,
     /// The class of the failure.
     pub kind: WatchErrorKind,
+    /// The namespace that was listed or watched; `None` if it was all of them.
+    pub namespace: Option<Arc<str>>,
     /// One readable sentence with kind and cause, for example `forbidden: cannot list pods: …`.
     pub message: String,
 }

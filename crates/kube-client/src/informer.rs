@@ -1,9 +1,9 @@
 //! Shared informers: one list and watch per kind, one cache, any number of handlers.
 //!
 //! Start reading at [`Informer`]. Inside, from the network to the user: `reflector` (list and watch, a state machine)
-//! writes into `shared` (`store` and dispatch list under one lock), which pushes to each handler's queue (`dispatch`,
-//! `backlog`), which a task of its own empties (`runner`). `factory` makes sure that there is one informer per identity
-//! (`options`).
+//! writes, through its `part`, into `shared` (`store` and dispatch list under one lock), which pushes to each handler's
+//! queue (`dispatch`, `backlog`), which a task of its own empties (`runner`). `factory` makes sure that there is one
+//! informer per identity (`options`).
 
 pub(crate) mod backlog;
 pub(crate) mod dispatch;
@@ -11,6 +11,7 @@ pub(crate) mod factory;
 pub(crate) mod handler;
 pub(crate) mod index;
 pub(crate) mod options;
+pub(crate) mod part;
 pub(crate) mod progress;
 pub(crate) mod reflector;
 pub(crate) mod registration;
@@ -35,19 +36,20 @@ use kube::core::{ApiResource, Selector};
 use tokio_util::sync::CancellationToken;
 
 use crate::environment::Environment;
-use crate::error::{CaughtUpError, IndexConflict, RegisterError, Stopped, TransformConflict, WatchError};
+use crate::error::{CaughtUpError, IndexConflict, RegisterError, Stopped, TransformConflict};
 use crate::informer::dispatch::HandlerQueue;
 use crate::informer::factory::Control;
 use crate::informer::handler::{EventHandler, HandlerOptions};
 use crate::informer::index::{Index, IndexDef};
 pub use crate::informer::options::InformerId;
 use crate::informer::options::{InformerKey, InformerOptions, Tuning};
+use crate::informer::part::Part;
 use crate::informer::progress::Goal;
 use crate::informer::reflector::Reflector;
 use crate::informer::registration::{Registered, Registration};
 use crate::informer::runner::Runner;
 use crate::informer::shared::{Shared, Wait};
-use crate::informer::status::{InformerStats, Phase, StatusCell};
+use crate::informer::status::{InformerStats, Phase, Unfilled};
 use crate::informer::stream::EventStream;
 use crate::informer::transform::Transform;
 use crate::key::ObjectKey;
@@ -56,8 +58,8 @@ use crate::sync::Mutex;
 
 /// A shared cache of one kind, kept current by one list and watch. Cheap to clone; clones are the same informer.
 ///
-/// Reads are synchronous, come from the cache and never wait for the network. Before the first sync they show nothing.
-/// After a stop they show the last state.
+/// Reads are synchronous, come from the cache and never wait for the network. Before the first sync they show nothing (of
+/// an informer over several namespaces: nothing of those that were not listed yet). After a stop they show the last state.
 ///
 /// # Guarantees
 ///
@@ -100,7 +102,8 @@ pub(crate) struct Cell<K: Object> {
     transform: Option<Transform<K>>,
     asked_at: &'static Location<'static>,
     shared: Arc<Shared<K>>,
-    status: Arc<StatusCell>,
+    // One per reflector: one, or one per namespace of several.
+    parts: Box<[Part<K>]>,
     env: Arc<Environment>,
     stop: CancellationToken,
     launch: Mutex<Launch<K>>,
@@ -121,16 +124,17 @@ impl<K: Object> Cell<K> {
         asked_at: &'static Location<'static>,
         env: Arc<Environment>,
     ) -> Self {
+        let shared = Arc::new(Shared::new(&key.namespaces));
         Self {
             id: key.id(),
+            parts: Part::all(&key.namespaces, &shared, &env.changed),
+            shared,
             dynamic_type,
             resource: key.resource.clone(),
             key,
             tuning: options.tuning,
             transform: options.transform,
             asked_at,
-            shared: Arc::new(Shared::new()),
-            status: Arc::new(StatusCell::new(Arc::clone(&env.changed))),
             stop: env.stop.child_token(),
             env,
             launch: Mutex::new(Launch {
@@ -161,6 +165,20 @@ impl<K: Object> Cell<K> {
             second: wanted.map(|transform| transform.name().to_owned()),
             second_at: wanted.map_or(asked_at, Transform::at),
         })))
+    }
+
+    fn phase(&self) -> Phase {
+        status::sum(self.parts.iter().map(|part| &**part.status())).phase
+    }
+
+    /// The objects that do not decode, and why.
+    fn undecodable(&self) -> impl Iterator<Item = (ObjectKey, String)> {
+        self.parts.iter().flat_map(|part| {
+            part.status().update(|status| {
+                let bad = status.undecodable.iter();
+                bad.map(|(key, error)| (key.clone(), error.clone())).collect::<Vec<_>>()
+            })
+        })
     }
 
     fn spawn_runner(&self, runner: Runner<K>) {
@@ -232,16 +250,17 @@ impl<K: Object> Control for Cell<K> {
             }
             std::mem::take(&mut launch.waiting)
         };
-        let reflector = Reflector::new(
-            &self.env,
-            &self.key,
-            self.id.clone(),
-            self.tuning.clone(),
-            self.transform.clone(),
-            Arc::clone(&self.shared),
-            Arc::clone(&self.status),
-        );
-        self.env.spawn(reflector.run(self.stop.clone()));
+        for part in &self.parts {
+            let reflector = Reflector::new(
+                &self.env,
+                &self.key,
+                self.id.clone(),
+                self.tuning.clone(),
+                self.transform.clone(),
+                part.clone(),
+            );
+            self.env.spawn(reflector.run(self.stop.clone()));
+        }
         for runner in waiting {
             self.spawn_runner(runner);
         }
@@ -251,21 +270,20 @@ impl<K: Object> Control for Cell<K> {
         self.stop.cancel();
         self.shared.stop();
         self.drop_ended();
-        self.status.announce(|status| status.phase = Phase::Stopped);
+        for part in &self.parts {
+            part.status().announce(|status| status.phase = Phase::Stopped);
+        }
     }
 
-    fn is_filled(&self) -> bool {
-        self.shared.is_filled()
-    }
-
-    fn blocking_error(&self) -> Option<WatchError> {
-        self.status.update(|status| status.error.clone())
+    fn unfilled(&self) -> Vec<Unfilled> {
+        self.parts.iter().filter_map(Part::unfilled).collect()
     }
 
     fn stats(&self) -> InformerStats {
         let handlers = self.shared.handler_stats();
         let (objects, last_version) = (self.shared.len(), self.shared.version());
-        self.status.update(|status| InformerStats {
+        let status = status::sum(self.parts.iter().map(|part| &**part.status()));
+        InformerStats {
             informer: self.id.clone(),
             phase: status.phase,
             has_synced: self.shared.is_filled(),
@@ -276,11 +294,12 @@ impl<K: Object> Control for Cell<K> {
             watches: status.watches,
             events: status.events,
             failures: status.failures,
-            error: status.error.clone(),
-            last_error: status.last_error.clone(),
-            undecodable: status.undecodable.len(),
+            error: status.error,
+            last_error: status.last_error,
+            undecodable: self.undecodable().count(),
             handlers,
-        })
+            namespaces: self.parts.iter().filter_map(Part::stats).collect(),
+        }
     }
 
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
@@ -454,7 +473,8 @@ impl<K: Object> Informer<K> {
         self.cell.shared.is_stopped()
     }
 
-    /// The resource version up to which the cache is current; `None` before the first list.
+    /// The resource version up to which the whole cache is current; `None` before the first list. Over several namespaces,
+    /// which are current up to a version each, the smallest of them, or `None` if they do not compare.
     pub fn last_version(&self) -> Option<String> {
         Some(self.cell.shared.version()).filter(|version| !version.is_empty())
     }
@@ -563,13 +583,7 @@ impl<K: Object> Informer<K> {
 
     /// The objects that are left out, or shown in an older version, because the newest one does not decode; and why.
     pub fn undecodable(&self) -> Vec<(ObjectKey, String)> {
-        self.cell.status.update(|status| {
-            status
-                .undecodable
-                .iter()
-                .map(|(key, error)| (key.clone(), error.clone()))
-                .collect()
-        })
+        self.cell.undecodable().collect()
     }
 
     /// Status and counters.
@@ -590,7 +604,7 @@ impl<K: Object> fmt::Debug for Informer<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Informer")
             .field("id", &self.cell.id.to_string())
-            .field("phase", &self.cell.status.phase())
+            .field("phase", &self.cell.phase())
             .field("has_synced", &self.has_synced())
             .finish_non_exhaustive()
     }

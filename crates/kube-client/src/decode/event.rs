@@ -243,6 +243,7 @@ mod tests {
             resource,
             keep_managed_fields: false,
             transform: None,
+            only_in: None,
         }
     }
 

@@ -308,6 +308,7 @@ mod tests {
             resource: ApiResource::erase::<ConfigMap>(&()),
             keep_managed_fields: false,
             transform: None,
+            only_in: None,
         }
     }
 

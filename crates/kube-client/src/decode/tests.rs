@@ -30,6 +30,7 @@ fn decoder<K>(keep_managed_fields: bool) -> Decoder<K> {
         resource: ApiResource::erase::<ConfigMap>(&()),
         keep_managed_fields,
         transform: None,
+        only_in: None,
     }
 }
 

@@ -143,12 +143,7 @@ impl Progress {
     }
 
     /// The cache has changed by these events. Gives who is to be woken once the lock is released.
-    pub(crate) fn advance<'a, K: Object + 'a>(
-        &mut self,
-        events: &[Event<K>],
-        source: Source,
-        now: impl Fn(&ObjectKey) -> Now<'a, K>,
-    ) -> Vec<Waker> {
+    pub(crate) fn advance<K: Object>(&mut self, events: &[Event<K>], source: Source, now: &Now<'_, K>) -> Vec<Waker> {
         for event in events {
             let meta = event.object().metadata();
             if matches!(event, Event::Deleted { .. }) && !meta.uid.is_empty() {
@@ -161,8 +156,7 @@ impl Progress {
         let mut waiting = std::mem::take(&mut self.waiting);
         let mut wakers = Vec::new();
         for one in waiting.iter_mut().filter(|one| !one.reached) {
-            let now = now(one.goal.key());
-            if self.is_reached(&one.goal, &now) || one.is_shown(events, source, &now) {
+            if self.is_reached(&one.goal, now) || one.is_shown(events, source, now) {
                 one.reached = true;
                 wakers.push(one.waker.clone());
             }

@@ -73,12 +73,12 @@ use crate::decode::{Decoder, Undecodable};
 use crate::environment::Environment;
 use crate::error::{Step, WatchError, WatchErrorKind};
 use crate::informer::options::{InformerId, InformerKey, InitialList, ListMode, Tuning};
+use crate::informer::part::Part;
 use crate::informer::reflector::backoff::Backoff;
 use crate::informer::reflector::connection::Connection;
 use crate::informer::reflector::failure::Failures;
 pub(crate) use crate::informer::reflector::request::Packed;
 use crate::informer::reflector::request::Target;
-use crate::informer::shared::Shared;
 use crate::informer::status::{Phase, StatusCell};
 use crate::informer::transform::Transform;
 use crate::object::Object;
@@ -141,7 +141,8 @@ pub(crate) struct Reflector<K: Object> {
     target: Target,
     failures: Failures,
     decoder: Decoder<K>,
-    shared: Arc<Shared<K>>,
+    // What this reflector keeps current of the informer.
+    shared: Part<K>,
     status: Arc<StatusCell>,
     backoff: Backoff,
     // The version up to which the cache is current; empty before the first list. Mirrored in `shared`.
@@ -166,22 +167,23 @@ impl<K: Object> Reflector<K> {
         id: InformerId,
         tuning: Tuning,
         transform: Option<Transform<K>>,
-        shared: Arc<Shared<K>>,
-        status: Arc<StatusCell>,
+        part: Part<K>,
     ) -> Self {
+        let namespace = part.namespace();
         Self {
             env: Arc::clone(env),
             id,
             tuning,
-            target: Target::new(key, env.packed),
-            failures: Failures::new(&key.resource),
+            target: Target::new(key, namespace.map(AsRef::as_ref), env.packed),
+            failures: Failures::new(&key.resource, namespace),
             decoder: Decoder {
                 resource: key.resource.clone(),
                 keep_managed_fields: key.keep_managed_fields,
                 transform,
+                only_in: part.only_in().cloned(),
             },
-            shared,
-            status,
+            status: Arc::clone(part.status()),
+            shared: part,
             backoff: Backoff::new(),
             version: String::new(),
             start: Start::First,
@@ -196,7 +198,8 @@ impl<K: Object> Reflector<K> {
 
     /// Keeps the cache current until stopped.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
-        let span = tracing::info_span!("informer", gvr = %self.id, cluster = %self.env.cluster);
+        let namespace = self.shared.only_in().map(AsRef::<str>::as_ref);
+        let span = tracing::info_span!("informer", gvr = %self.id, cluster = %self.env.cluster, namespace);
         tokio::select! {
             biased;
             () = stop.cancelled() => {}

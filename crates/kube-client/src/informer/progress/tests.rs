@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use crate::error::Stopped;
+use crate::informer::options::Namespaces;
 use crate::informer::progress::Goal;
 use crate::informer::relist::Relist;
 use crate::informer::shared::{Received, Shared, Wait};
@@ -39,18 +40,18 @@ fn list(shared: &Shared<Item>, items: &[Arc<Item>], version: &str, newest: Optio
     for item in items {
         drop(shared.with_store(|store| relist.upsert(store, Arc::clone(item))));
     }
-    shared.replace(&relist, version.to_owned());
+    shared.replace(0, &relist, version.to_owned());
 }
 
 fn filled(items: &[Arc<Item>], version: &str) -> Shared<Item> {
-    let shared = Shared::new();
+    let shared = Shared::new(&Namespaces::All);
     list(&shared, items, version, None);
     shared
 }
 
 fn upsert(shared: &Shared<Item>, item: Arc<Item>) {
     let version = item.metadata.resource_version.clone();
-    shared.apply(&mut vec![Received::Upsert(item)], Some(version));
+    shared.apply(0, &mut vec![Received::Upsert(item)], Some(version));
 }
 
 fn delete(shared: &Shared<Item>, last: Arc<Item>) {
@@ -59,7 +60,7 @@ fn delete(shared: &Shared<Item>, last: Arc<Item>) {
         key: key(&last.metadata.name),
         last: Some(last),
     };
-    shared.apply(&mut vec![change], Some(version));
+    shared.apply(0, &mut vec![change], Some(version));
 }
 
 fn opaque(name: &str, version: &str) -> Arc<Item> {
@@ -80,14 +81,14 @@ fn write_is_seen_when_the_version_has_passed_it() {
     upsert(&shared, item("a", "u", 9));
     assert_eq!(poll(&shared, &mut by_event), Poll::Ready(Ok(())));
     assert!(poll(&shared, &mut by_bookmark).is_pending());
-    shared.set_version("100".to_owned());
+    shared.set_version(0, "100".to_owned());
     assert_eq!(poll(&shared, &mut by_bookmark), Poll::Ready(Ok(())));
 }
 
 // [I35] nothing is seen before the first list, whose version then counts
 #[test]
 fn write_is_seen_by_the_first_list() {
-    let shared = Shared::new();
+    let shared = Shared::new(&Namespaces::All);
     let mut wait = written("a", "7");
     assert!(poll(&shared, &mut wait).is_pending());
     list(&shared, &[], "8", None);
@@ -127,14 +128,14 @@ fn opaque_versions_are_seen_by_equality_or_a_later_event() {
 #[test]
 fn newest_list_answers_what_was_asked_before_it_began() {
     let shared = filled(&[opaque("a", "x1")], "x1");
-    let early = shared.begin_list();
+    let early = shared.begin_list(0);
     let (mut write, mut delete) = (written("b", "x5"), deleted("c", "u5"));
     assert!(poll(&shared, &mut write).is_pending() && poll(&shared, &mut delete).is_pending());
     list(&shared, &[opaque("a", "x1")], "x6", Some(early));
     assert!(poll(&shared, &mut write).is_pending() && poll(&shared, &mut delete).is_pending());
     list(&shared, &[opaque("a", "x1")], "x7", None);
     assert!(poll(&shared, &mut write).is_pending() && poll(&shared, &mut delete).is_pending());
-    let late = shared.begin_list();
+    let late = shared.begin_list(0);
     list(&shared, &[opaque("a", "x1")], "x8", Some(late));
     assert_eq!(poll(&shared, &mut write), Poll::Ready(Ok(())));
     assert_eq!(poll(&shared, &mut delete), Poll::Ready(Ok(())));
@@ -174,7 +175,7 @@ fn deletion_is_seen_when_that_object_is_gone() {
 // [I35] what was deleted before the first list is seen with it
 #[test]
 fn deletion_before_the_first_list_is_seen_with_it() {
-    let shared = Shared::new();
+    let shared = Shared::new(&Namespaces::All);
     let (mut gone, mut there) = (deleted("a", "u1"), deleted("b", "u2"));
     assert!(poll(&shared, &mut gone).is_pending() && poll(&shared, &mut there).is_pending());
     list(&shared, &[item("b", "u2", 3)], "5", None);
@@ -188,11 +189,28 @@ fn stop_ends_the_waiting() {
     let shared = filled(&[], "7");
     let (mut pending, mut reached) = (written("a", "9"), written("a", "8"));
     assert!(poll(&shared, &mut pending).is_pending() && poll(&shared, &mut reached).is_pending());
-    shared.set_version("8".to_owned());
+    shared.set_version(0, "8".to_owned());
     shared.stop();
     assert_eq!(poll(&shared, &mut reached), Poll::Ready(Ok(())));
     assert_eq!(poll(&shared, &mut pending), Poll::Ready(Err(Stopped)));
     assert_eq!(poll(&shared, &mut written("a", "9")), Poll::Ready(Err(Stopped)));
     assert_eq!(poll(&shared, &mut written("a", "8")), Poll::Ready(Ok(())));
     assert_eq!(shared.waiting_for_progress(), 0);
+}
+
+// [I35] [I37] with several namespaces, a write is seen when its own namespace has passed it
+#[test]
+fn write_is_seen_by_its_own_namespace() {
+    let shared: Shared<Item> = Shared::new(&Namespaces::many(["m", "n"]));
+    let (m, n) = (0, 1);
+    let relist = Relist::new(true);
+    shared.replace(m, &relist, "9".to_owned());
+    let mut wait = written("a", "8");
+    assert!(poll(&shared, &mut wait).is_pending(), "nothing is known of namespace n");
+    shared.replace(n, &relist, "7".to_owned());
+    assert!(poll(&shared, &mut wait).is_pending());
+    shared.set_version(m, "20".to_owned());
+    assert!(poll(&shared, &mut wait).is_pending());
+    shared.set_version(n, "8".to_owned());
+    assert_eq!(poll(&shared, &mut wait), Poll::Ready(Ok(())));
 }

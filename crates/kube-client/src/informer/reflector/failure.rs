@@ -1,6 +1,7 @@
 //! Turns what goes wrong on the wire into a [`WatchError`]: the class that decides what happens next, and one sentence
 //! for people.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, Response, StatusCode, header};
@@ -19,27 +20,32 @@ const STATUS_PATIENCE: Duration = Duration::from_secs(5);
 /// Makes the errors of one informer.
 #[derive(Debug, Clone)]
 pub(crate) struct Failures {
-    // `pods`, `deployments.apps`
-    plural: String,
+    // `pods`, `deployments.apps in namespace prod`
+    what: String,
     version: String,
+    namespace: Option<Arc<str>>,
 }
 
 impl Failures {
-    pub(crate) fn new(resource: &ApiResource) -> Self {
-        let plural = if resource.group.is_empty() {
-            resource.plural.clone()
-        } else {
-            format!("{}.{}", resource.plural, resource.group)
-        };
+    /// `namespace` is the one that is listed and watched; `None` if all are.
+    pub(crate) fn new(resource: &ApiResource, namespace: Option<&Arc<str>>) -> Self {
+        let mut what = resource.plural.clone();
+        if !resource.group.is_empty() {
+            what = format!("{what}.{}", resource.group);
+        }
+        if let Some(namespace) = namespace {
+            what = format!("{what} in namespace {namespace}");
+        }
         Self {
-            plural,
+            what,
             version: resource.version.clone(),
+            namespace: namespace.cloned(),
         }
     }
 
     /// An error with a sentence that begins with its class.
     pub(crate) fn of(&self, step: Step, kind: WatchErrorKind, detail: &str) -> WatchError {
-        let what = &self.plural;
+        let what = &self.what;
         let sentence = match &kind {
             WatchErrorKind::Unauthorized => "unauthorized: the credentials are missing or not accepted".to_owned(),
             WatchErrorKind::Forbidden => format!("forbidden: cannot {step} {what}"),
@@ -71,7 +77,12 @@ impl Failures {
         } else {
             format!("{sentence}: {detail}")
         };
-        WatchError { step, kind, message }
+        WatchError {
+            step,
+            kind,
+            namespace: self.namespace.clone(),
+            message,
+        }
     }
 
     /// No answer at all.
@@ -186,7 +197,7 @@ mod tests {
     use k8s_openapi::api::apps::v1::Deployment;
 
     fn failures() -> Failures {
-        Failures::new(&ApiResource::erase::<Deployment>(&()))
+        Failures::new(&ApiResource::erase::<Deployment>(&()), None)
     }
 
     async fn refusal(code: u16, body: &str) -> WatchError {
@@ -225,6 +236,18 @@ mod tests {
             }
         );
         assert!(!error.is_blocking());
+    }
+
+    // [I37] the namespace is named
+    #[test]
+    fn refusals_name_the_namespace() {
+        let resource = ApiResource::erase::<Deployment>(&());
+        let error = Failures::new(&resource, Some(&Arc::from("prod"))).of(Step::Watch, WatchErrorKind::Forbidden, "");
+        assert_eq!(
+            error.to_string(),
+            "forbidden: cannot watch deployments.apps in namespace prod"
+        );
+        assert_eq!(error.namespace.as_deref(), Some("prod"));
     }
 
     #[tokio::test]

@@ -1,4 +1,4 @@
-//! The list and watch requests of one informer.
+//! The list and watch requests of one reflector.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use kube::client::Body;
 use crate::informer::options::InformerKey;
 use crate::object::Representation;
 
-/// Where one informer lists and watches.
+/// Where one reflector lists and watches.
 #[derive(Debug)]
 pub(crate) struct Target {
     path: String,
@@ -45,13 +45,11 @@ pub(crate) enum ListAt<'a> {
 }
 
 impl Target {
-    pub(crate) fn new(key: &InformerKey, packed: Packed) -> Self {
+    /// `namespace` is the one of the informer's that is meant; `None` for all.
+    pub(crate) fn new(key: &InformerKey, namespace: Option<&str>, packed: Packed) -> Self {
         let resource = &key.resource;
         let root = if resource.group.is_empty() { "/api" } else { "/apis" };
-        let namespace = key
-            .namespaces
-            .as_one()
-            .map_or_else(String::new, |name| format!("/namespaces/{name}"));
+        let namespace = namespace.map_or_else(String::new, |name| format!("/namespaces/{name}"));
         Self {
             path: format!("{root}/{}{namespace}/{}", resource.api_version, resource.plural),
             labels: key.labels.clone(),
@@ -150,7 +148,7 @@ impl Target {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::informer::options::{InformerOptions, Namespaces};
+    use crate::informer::options::InformerOptions;
     use k8s_openapi::api::apps::v1::Deployment;
     use k8s_openapi::api::core::v1::Pod;
     use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
@@ -161,16 +159,14 @@ mod tests {
 
     #[test]
     fn requests_name_path_selectors_and_versions() {
-        let options = InformerOptions::<Pod>::default()
-            .namespaces(Namespaces::one("prod"))
-            .fields("status.phase=Running");
-        let pods = Target::new(&InformerKey::of::<Pod>(&(), &options), Packed::All);
+        let options = InformerOptions::<Pod>::default().fields("status.phase=Running");
+        let pods = Target::new(&InformerKey::of::<Pod>(&(), &options), Some("prod"), Packed::All);
         assert_eq!(
             uri(pods.list(ListAt::Any)),
             "/api/v1/namespaces/prod/pods?fieldSelector=status.phase%3DRunning&resourceVersion=0"
         );
         let key = InformerKey::of::<Deployment>(&(), &InformerOptions::default());
-        let deployments = Target::new(&key, Packed::All);
+        let deployments = Target::new(&key, None, Packed::All);
         assert_eq!(
             uri(deployments.list(ListAt::Newest { limit: 0 })),
             "/apis/apps/v1/deployments"
@@ -201,7 +197,7 @@ mod tests {
     fn gzip_is_asked_for_where_it_can_be_unpacked() {
         let key = InformerKey::of::<Pod>(&(), &InformerOptions::default());
         let asked = |packed: Packed| {
-            let target = Target::new(&key, packed);
+            let target = Target::new(&key, None, packed);
             let requests = [
                 target.list(ListAt::Any),
                 target.watch("", Duration::from_secs(1), true),
@@ -218,7 +214,7 @@ mod tests {
     fn metadata_is_asked_for_in_the_form_of_each_verb() {
         let resource = ApiResource::erase::<Pod>(&());
         let key = InformerKey::of::<PartialObjectMeta<DynamicObject>>(&resource, &InformerOptions::default());
-        let target = Target::new(&key, Packed::All);
+        let target = Target::new(&key, None, Packed::All);
         let accept = |request: Result<Request<Body>, http::Error>| request.unwrap().headers()[header::ACCEPT].clone();
         assert_eq!(
             accept(target.list(ListAt::Any)),
