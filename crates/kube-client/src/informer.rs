@@ -10,6 +10,7 @@ pub(crate) mod dispatch;
 pub(crate) mod factory;
 pub(crate) mod handler;
 pub(crate) mod index;
+pub(crate) mod metrics;
 pub(crate) mod options;
 pub(crate) mod reflector;
 pub(crate) mod registration;
@@ -31,6 +32,7 @@ use std::task::{Context, Poll};
 
 use kube::core::{ApiResource, Selector};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use crate::environment::Environment;
 use crate::error::{IndexConflict, RegisterError, Stopped, TransformConflict, WatchError};
@@ -38,6 +40,7 @@ use crate::informer::dispatch::HandlerQueue;
 use crate::informer::factory::Control;
 use crate::informer::handler::{EventHandler, HandlerOptions};
 use crate::informer::index::{Index, IndexDef};
+use crate::informer::metrics::HandlerMetrics;
 pub use crate::informer::options::InformerId;
 use crate::informer::options::{InformerKey, InformerOptions, Tuning};
 use crate::informer::reflector::Reflector;
@@ -144,7 +147,8 @@ impl<K: Object> Cell<K> {
     }
 
     fn spawn_runner(&self, runner: Runner<K>) {
-        self.env.spawn(runner.run(self.stop.clone()));
+        let span = tracing::info_span!(parent: &self.env.span(&self.id), "handler", handler = runner.queue.name());
+        self.env.spawn(runner.run(self.stop.clone()).instrument(span));
     }
 
     /// Registers a queue and runs its handler once the informer is started.
@@ -178,7 +182,8 @@ impl<K: Object> Cell<K> {
     }
 
     fn add_queue(&self, options: HandlerOptions) -> Arc<HandlerQueue<K>> {
-        let queue = Arc::new(HandlerQueue::new(options));
+        let metrics = HandlerMetrics::new(&self.id, &self.env.cluster, &options.name);
+        let queue = Arc::new(HandlerQueue::new(options).with_metrics(metrics));
         self.shared.register(&queue);
         queue
     }
@@ -201,6 +206,10 @@ impl<K: Object> Control for Cell<K> {
         &self.id
     }
 
+    fn object_type(&self) -> &'static str {
+        std::any::type_name::<K>()
+    }
+
     fn start(&self) {
         if self.stop.is_cancelled() {
             return;
@@ -212,6 +221,7 @@ impl<K: Object> Control for Cell<K> {
             }
             std::mem::take(&mut launch.waiting)
         };
+        self.env.describe_metrics();
         let reflector = Reflector::new(
             &self.env,
             &self.key,
@@ -247,6 +257,7 @@ impl<K: Object> Control for Cell<K> {
         let (objects, last_version) = (self.shared.len(), self.shared.version());
         self.status.update(|status| InformerStats {
             informer: self.id.clone(),
+            object_type: self.object_type(),
             phase: status.phase,
             has_synced: self.shared.is_filled(),
             objects,
@@ -256,6 +267,9 @@ impl<K: Object> Control for Cell<K> {
             watches: status.watches,
             events: status.events,
             failures: status.failures,
+            restarts: status.restarts.clone(),
+            json_bytes: status.size.of(objects),
+            last_heard: status.heard.map(|at| at.elapsed()),
             error: status.error.clone(),
             last_error: status.last_error.clone(),
             undecodable: status.undecodable.len(),

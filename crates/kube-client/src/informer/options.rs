@@ -283,6 +283,17 @@ pub struct InformerId {
     pub fields: String,
 }
 
+impl InformerId {
+    /// Whether both watch the same resource, and not each a namespace of its own.
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        let apart = match (self.namespaces.as_one(), other.namespaces.as_one()) {
+            (Some(one), Some(other)) => one != other,
+            _ => false,
+        };
+        self.resource == other.resource && !apart
+    }
+}
+
 impl fmt::Display for InformerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.resource)?;

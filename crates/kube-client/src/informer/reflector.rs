@@ -34,6 +34,7 @@ use tracing::Instrument;
 use crate::decode::{Decoder, Undecodable};
 use crate::environment::Environment;
 use crate::error::{Step, WatchError, WatchErrorKind};
+use crate::informer::metrics::{InformerMetrics, PAGED, STREAMING};
 use crate::informer::options::{InformerId, InformerKey, InitialList, ListMode, Tuning};
 use crate::informer::reflector::backoff::Backoff;
 use crate::informer::reflector::connection::Connection;
@@ -70,6 +71,16 @@ enum Form {
     Paged,
 }
 
+impl Form {
+    /// Its name in metrics.
+    fn label(self) -> &'static str {
+        match self {
+            Form::Streaming => STREAMING,
+            Form::Paged => PAGED,
+        }
+    }
+}
+
 /// What follows a back-off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
@@ -97,6 +108,7 @@ pub(crate) struct Reflector<K: Object> {
     decoder: Decoder<K>,
     shared: Arc<Shared<K>>,
     status: Arc<StatusCell>,
+    metrics: InformerMetrics,
     backoff: Backoff,
     // The version up to which the cache is current; empty before the first list. Mirrored in `shared`.
     version: String,
@@ -121,6 +133,7 @@ impl<K: Object> Reflector<K> {
         shared: Arc<Shared<K>>,
         status: Arc<StatusCell>,
     ) -> Self {
+        let metrics = InformerMetrics::new(&id, &env.cluster);
         Self {
             env: Arc::clone(env),
             id,
@@ -134,6 +147,7 @@ impl<K: Object> Reflector<K> {
             },
             shared,
             status,
+            metrics,
             backoff: Backoff::new(),
             version: String::new(),
             start: Start::First,
@@ -147,7 +161,7 @@ impl<K: Object> Reflector<K> {
 
     /// Keeps the cache current until stopped.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
-        let span = tracing::info_span!("informer", gvr = %self.id, cluster = %self.env.cluster);
+        let span = self.env.span(&self.id);
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
@@ -165,6 +179,8 @@ impl<K: Object> Reflector<K> {
     async fn drive_again(&mut self) {
         while AssertUnwindSafe(self.drive()).catch_unwind().await.is_err() {
             self.status.update(|status| status.watches_open = 0);
+            self.metrics.watch_lost();
+            self.restarted("panicked");
             self.fail(self.failures.of(
                 Step::List,
                 WatchErrorKind::Protocol,
@@ -215,6 +231,7 @@ impl<K: Object> Reflector<K> {
     }
 
     async fn step_list(&mut self, form: Form) -> State {
+        let begun = Instant::now();
         let listed = match form {
             Form::Streaming => {
                 self.enter(Phase::ListingStream);
@@ -225,6 +242,7 @@ impl<K: Object> Reflector<K> {
                 self.list_paged().await.map(|()| None)
             }
         };
+        self.metrics.list_ended(form.label(), begun.elapsed(), listed.is_ok());
         match listed {
             Ok(open) => {
                 self.start = Start::LastSeen;
@@ -236,7 +254,11 @@ impl<K: Object> Reflector<K> {
                 });
                 State::Watching(open)
             }
-            Err(error) => self.after_list_failure(form, error),
+            Err(error) => {
+                let reason = error.kind.as_str();
+                let next = self.after_list_failure(form, error);
+                self.restarts(reason, next)
+            }
         }
     }
 
@@ -285,16 +307,45 @@ impl<K: Object> Reflector<K> {
             Some(connection) => (connection.opened(), self.follow(connection).await),
             None => match self.open_watch().await {
                 Ok(connection) => (connection.opened(), self.follow(connection).await),
-                Err(error) => return self.after_watch_failure(error, true),
+                Err(error) => {
+                    let reason = error.kind.as_str();
+                    let next = self.after_watch_failure(error, true);
+                    return self.restarts(reason, next);
+                }
             },
         };
+        self.metrics.watch_ended(opened.elapsed());
         let short_lived = opened.elapsed() < SHORT_LIVED;
-        match ended {
+        let reason = ended.as_ref().map_or_else(|error| error.kind.as_str(), |()| "closed");
+        let next = match ended {
             // The server closes every watch after a while: that is no failure, unless it does so at once.
             Ok(()) if short_lived => State::Backoff(self.backoff.next(), Next::Watch),
             Ok(()) => State::Watching(None),
             Err(error) => self.after_watch_failure(error, short_lived),
+        };
+        self.restarts(reason, next)
+    }
+
+    /// Counts what follows as a restart, unless nothing follows.
+    fn restarts(&self, reason: &'static str, next: State) -> State {
+        if !matches!(next, State::Final(_)) {
+            self.restarted(reason);
         }
+        next
+    }
+
+    /// A list or watch begins again.
+    fn restarted(&self, reason: &'static str) {
+        self.metrics.restarted(reason);
+        self.status
+            .update(|status| *status.restarts.entry(reason).or_default() += 1);
+    }
+
+    /// The cache changed or was found to be current up to a newer version.
+    fn heard(&self) {
+        self.metrics.version_moved();
+        self.metrics.cached(self.shared.len());
+        self.shared.report();
     }
 
     fn after_watch_failure(&mut self, error: WatchError, short_lived: bool) -> State {
@@ -352,6 +403,7 @@ impl<K: Object> Reflector<K> {
             &format!("{what}: {}", bad.error),
         );
         self.env.report(&self.id, &error);
+        self.metrics.decode_failed();
         self.status.update(|status| {
             status.failures += 1;
             status.last_error = Some(error);

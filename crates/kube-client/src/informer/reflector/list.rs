@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http_body_util::BodyExt;
 use kube::client::Body;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::decode::Undecodable;
 use crate::decode::event::WatchEvent;
@@ -31,6 +31,9 @@ const PIECE: usize = 64 << 10;
 struct Incoming<K> {
     relist: Relist<K>,
     undecodable: Vec<Undecodable>,
+    // Objects received, and the bytes they came in.
+    objects: usize,
+    bytes: usize,
 }
 
 impl<K: Object> Reflector<K> {
@@ -38,6 +41,8 @@ impl<K: Object> Reflector<K> {
         Incoming {
             relist: Relist::new(self.keep_unchanged),
             undecodable: Vec::new(),
+            objects: 0,
+            bytes: 0,
         }
     }
 
@@ -59,6 +64,7 @@ impl<K: Object> Reflector<K> {
                     Ok(meta) => token = meta.next,
                     // The pages were too slow for the server's memory: fetch the newest state as one.
                     Err(error) if error.kind == WatchErrorKind::Expired && !token.is_empty() => {
+                        self.restarted(error.kind.as_str());
                         self.fail(error);
                         self.start = Start::Newest;
                         limit = 0;
@@ -83,6 +89,7 @@ impl<K: Object> Reflector<K> {
     async fn read_page(&self, mut body: Body, incoming: &mut Incoming<K>) -> Result<ListMeta, WatchError> {
         let fail = |kind, detail: &str| self.failures.of(Step::List, kind, detail);
         let mut reader = ListReader::new();
+        let mut bytes = 0;
         let mut each = |object| self.receive(incoming, object);
         loop {
             let chunk = match timeout(LIST_SILENCE, body.frame()).await {
@@ -91,6 +98,7 @@ impl<K: Object> Reflector<K> {
                 Ok(Some(Ok(frame))) => frame.into_data().unwrap_or_default(), // trailers say nothing
                 Ok(None) => break,
             };
+            bytes += chunk.len();
             for piece in chunk.chunks(PIECE) {
                 let read = reader.push(piece, &self.decoder, &mut each);
                 read.map_err(|error| fail(WatchErrorKind::Protocol, &error.to_string()))?;
@@ -98,11 +106,13 @@ impl<K: Object> Reflector<K> {
             }
         }
         let meta = reader.finish(&self.decoder, &mut each);
+        incoming.bytes += bytes;
         meta.map_err(|error| fail(WatchErrorKind::Protocol, &error.to_string()))
     }
 
     /// Takes one object of the list.
     fn receive(&self, incoming: &mut Incoming<K>, object: Result<K, Undecodable>) {
+        incoming.objects += 1;
         match object {
             Ok(object) => {
                 if !incoming.undecodable.is_empty() {
@@ -142,6 +152,11 @@ impl<K: Object> Reflector<K> {
         }
         self.version.clone_from(&version);
         self.shared.replace(&incoming.relist, version);
+        self.status.update(|status| {
+            status.size.listed(incoming.objects, incoming.bytes);
+            status.heard = Some(Instant::now());
+        });
+        self.heard();
         Ok(())
     }
 
@@ -158,10 +173,11 @@ impl<K: Object> Reflector<K> {
         let silence = Some(self.tuning.silence);
         loop {
             let decoder = &self.decoder;
-            let line = connection.next_line(|line| (!line.is_empty()).then(|| decoder.event(line)));
+            let line = connection.next_line(|line| (!line.is_empty()).then(|| (line.len(), decoder.event(line))));
             let fail = |kind, detail: &str| self.failures.of(Step::List, kind, detail);
             match line.map_err(|error| fail(WatchErrorKind::Protocol, &error.to_string()))? {
-                Some(Some(event)) => {
+                Some(Some((bytes, event))) => {
+                    incoming.bytes += bytes;
                     let event = event.map_err(|error| fail(WatchErrorKind::Protocol, &error.to_string()))?;
                     if let Some(version) = self.receive_event(&mut incoming, event)? {
                         self.commit(&incoming, version)?;
