@@ -10,6 +10,7 @@ mod identity;
 mod index;
 mod lifecycle;
 mod lists;
+mod namespaces;
 mod recovery;
 
 use std::collections::BTreeMap;

@@ -12,7 +12,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::client::Tune;
-use crate::error::WatchError;
+use crate::error::{WatchError, WatchErrorKind};
+use crate::informer::reflector::Packed;
 use crate::informer::{InformerId, metrics};
 
 /// Called with each failure of each informer.
@@ -24,6 +25,8 @@ pub(crate) struct Environment {
     // What each request of an informer waits for first: its connection has no limit of its own, so that waiting for the
     // limit and waiting for the server are two things.
     pub(crate) limit: Tune,
+    // Which answers the informers ask for packed.
+    pub(crate) packed: Packed,
     pub(crate) cluster: Arc<str>,
     pub(crate) on_watch_error: Option<WatchErrorHandler>,
     // Notified when an informer appears, fills, fails or stops.
@@ -41,9 +44,9 @@ impl Environment {
         self.tasks.spawn_on(task, &self.runtime);
     }
 
-    /// The span of everything that happens for one informer.
-    pub(crate) fn span(&self, informer: &InformerId) -> tracing::Span {
-        tracing::info_span!("informer", gvr = %informer.resource, %informer, cluster = %self.cluster)
+    /// The span of everything that happens for one informer, or for one of the namespaces it covers.
+    pub(crate) fn span(&self, informer: &InformerId, namespace: Option<&str>) -> tracing::Span {
+        tracing::info_span!("informer", gvr = %informer.resource, %informer, cluster = %self.cluster, namespace)
     }
 
     /// Tells the metrics recorder, once, what the metrics mean.
@@ -53,7 +56,12 @@ impl Environment {
 
     /// Logs a failure and gives it to the user's handler, panics contained.
     pub(crate) fn report(&self, informer: &InformerId, error: &WatchError) {
-        tracing::warn!(%informer, cluster = %self.cluster, step = %error.step, "{error}");
+        if error.kind == WatchErrorKind::Undecodable {
+            // Nothing mends it but another version of the object.
+            tracing::error!(%informer, cluster = %self.cluster, step = %error.step, "{error}");
+        } else {
+            tracing::warn!(%informer, cluster = %self.cluster, step = %error.step, "{error}");
+        }
         if let Some(handler) = &self.on_watch_error
             && catch_unwind(AssertUnwindSafe(|| handler(informer, error))).is_err()
         {

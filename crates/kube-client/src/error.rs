@@ -4,6 +4,7 @@
 use std::error::Error as StdError;
 use std::fmt;
 use std::panic::Location;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::informer::InformerId;
@@ -44,6 +45,31 @@ pub enum ClientError {
 #[error("stopped")]
 pub struct Stopped;
 
+/// The cache has not been seen to catch up with a write. The write itself is not affected.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum CaughtUpError {
+    /// The time was up. Waiting again may help: the informer may be disconnected, which its status tells, or the server may
+    /// be slow. Of an object that its selectors leave out, only a bookmark tells it, about one a minute.
+    #[error("{informer} has not seen {what} within {waited:?}, it is at resource version {version:?}")]
+    TimedOut {
+        /// Which informer.
+        informer: Box<InformerId>,
+        /// What was waited for.
+        what: String,
+        /// How long.
+        waited: Duration,
+        /// How far the cache is; empty if it is not filled.
+        version: String,
+    },
+    /// The informer was stopped before. Final.
+    #[error("{informer} was stopped before it had caught up")]
+    Stopped {
+        /// Which informer.
+        informer: Box<InformerId>,
+    },
+}
+
 /// The caches did not fill.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -55,7 +81,8 @@ pub enum SyncError {
     /// a later call may succeed. Only returned on request: [`SyncOptions::fail_fast`](crate::SyncOptions::fail_fast).
     #[error("{}", blocked_text(.informers))]
     Blocked {
-        /// Each informer that is blocked, and why.
+        /// Each informer that is blocked, and why. One over several namespaces stands here once for each of them
+        /// that is blocked; [`WatchError::namespace`] is its name.
         informers: Vec<BlockedInformer>,
     },
 }
@@ -97,6 +124,12 @@ pub enum RegisterError {
         resource: String,
         /// What was given.
         namespace: String,
+    },
+    /// The set of namespaces is empty, so there is nothing to watch. (Leave the namespaces out for all of them.)
+    #[error("cannot watch {resource}: the set of namespaces is empty")]
+    NoNamespaces {
+        /// The resource that was asked for.
+        resource: String,
     },
     /// The registration was made on another informer.
     #[error("the registration belongs to another informer than {informer}")]
@@ -248,6 +281,8 @@ pub struct WatchError {
     pub step: Step,
     /// The class of the failure.
     pub kind: WatchErrorKind,
+    /// The namespace that was listed or watched; `None` if it was all of them.
+    pub namespace: Option<Arc<str>>,
     /// One readable sentence with kind and cause, for example `forbidden: cannot list pods: …`.
     pub message: String,
 }

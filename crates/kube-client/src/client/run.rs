@@ -11,8 +11,10 @@ use tokio::time::{Instant, interval_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::client::{Client, Core};
-use crate::error::{BlockedInformer, Stopped, SyncError};
+use crate::error::{BlockedInformer, Stopped, SyncError, WatchError};
+use crate::informer::InformerId;
 use crate::informer::factory::Control;
+use crate::informer::status::Unfilled;
 
 /// How often a wait says what it waits for.
 const REMIND: Duration = Duration::from_secs(5);
@@ -79,18 +81,12 @@ impl Client {
             if stop.is_cancelled() || self.is_stopped() {
                 return Err(SyncError::Stopped);
             }
-            let missing: Vec<_> = self
-                .core()
-                .registry
-                .all()
-                .into_iter()
-                .filter(|informer| !informer.is_filled())
-                .collect();
+            let missing: Vec<Missing> = missing(&self.core().registry.all());
             if missing.is_empty() {
                 return Ok(());
             }
             if options.fail_fast {
-                let informers = blocked(&missing);
+                let informers: Vec<BlockedInformer> = missing.iter().filter_map(Missing::blocked).collect();
                 if !informers.is_empty() {
                     return Err(SyncError::Blocked { informers });
                 }
@@ -105,13 +101,12 @@ impl Client {
         }
     }
 
-    fn remind(&self, missing: &[Arc<dyn Control>]) {
-        for informer in missing {
-            let cause = informer
-                .blocking_error()
-                .map_or_else(|| "no answer yet".to_owned(), |error| error.to_string());
+    fn remind(&self, missing: &[Missing]) {
+        for Missing { informer, unfilled } in missing {
             let cluster = self.cluster_id();
-            tracing::warn!(cluster, informer = %informer.id(), "still waiting for the first sync: {cause}");
+            let (namespace, error) = (unfilled.namespace.as_deref(), unfilled.error.as_ref());
+            let cause = error.map_or_else(|| "no answer yet".to_owned(), ToString::to_string);
+            tracing::warn!(cluster, %informer, namespace, "still waiting for the first sync: {cause}");
         }
     }
 
@@ -192,18 +187,30 @@ impl Client {
     }
 }
 
-/// The informers that meet something that waiting will hardly mend.
-fn blocked(missing: &[Arc<dyn Control>]) -> Vec<BlockedInformer> {
-    missing
-        .iter()
-        .filter_map(|informer| {
-            let error = informer
-                .blocking_error()
-                .filter(crate::error::WatchError::is_blocking)?;
-            Some(BlockedInformer {
-                informer: informer.id().clone(),
-                error,
-            })
+/// A cache that is not filled, or a namespace of it.
+struct Missing {
+    informer: InformerId,
+    unfilled: Unfilled,
+}
+
+fn missing(informers: &[Arc<dyn Control>]) -> Vec<Missing> {
+    let of_one = |informer: &Arc<dyn Control>| {
+        let id = informer.id().clone();
+        informer.unfilled().into_iter().map(move |unfilled| Missing {
+            informer: id.clone(),
+            unfilled,
         })
-        .collect()
+    };
+    informers.iter().flat_map(of_one).collect()
+}
+
+impl Missing {
+    /// If it meets something that waiting will hardly mend.
+    fn blocked(&self) -> Option<BlockedInformer> {
+        let error = self.unfilled.error.clone().filter(WatchError::is_blocking)?;
+        Some(BlockedInformer {
+            informer: self.informer.clone(),
+            error,
+        })
+    }
 }

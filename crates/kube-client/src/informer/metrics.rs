@@ -131,11 +131,11 @@ pub(crate) fn describe(once: &Once) {
 struct Labels(Vec<Label>);
 
 impl Labels {
-    fn of(id: &InformerId, cluster: &str) -> Self {
+    fn of(id: &InformerId, cluster: &str, namespace: Option<&str>) -> Self {
         Self(vec![
             Label::new("cluster", cluster.to_owned()),
             Label::new("gvr", id.resource.clone()),
-            Label::new("namespace", id.namespaces.as_one().unwrap_or_default().to_owned()),
+            Label::new("namespace", namespace.unwrap_or_default().to_owned()),
         ])
     }
 
@@ -202,7 +202,7 @@ fn add(gauge: &Gauge, difference: i64) {
     }
 }
 
-/// The handles of one informer.
+/// The handles of one informer, or of one of the namespaces it covers.
 #[derive(Debug)]
 pub(crate) struct InformerMetrics {
     labels: Labels,
@@ -216,8 +216,8 @@ pub(crate) struct InformerMetrics {
 }
 
 impl InformerMetrics {
-    pub(crate) fn new(id: &InformerId, cluster: &str) -> Self {
-        let labels = Labels::of(id, cluster);
+    pub(crate) fn new(id: &InformerId, cluster: &str, namespace: Option<&str>) -> Self {
+        let labels = Labels::of(id, cluster, namespace);
         Self {
             watches: labels.counter(WATCHES),
             watches_open: Share::new(labels.gauge(WATCHES_OPEN)),
@@ -305,7 +305,7 @@ impl Default for HandlerMetrics {
 
 impl HandlerMetrics {
     pub(crate) fn new(id: &InformerId, cluster: &str, handler: &str) -> Self {
-        let labels = Labels::of(id, cluster).with("handler", handler.to_owned());
+        let labels = Labels::of(id, cluster, id.namespaces.as_one()).with("handler", handler.to_owned());
         Self {
             queue_depth: labels.gauge(QUEUE_DEPTH),
             coalesced: labels.counter(COALESCED),

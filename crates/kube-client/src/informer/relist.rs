@@ -23,6 +23,8 @@ pub(crate) struct Relist<K> {
     // Slots of the store whose object came again unchanged. Disjoint from the keys in `fresh`.
     kept: HashSet<u32, RandomState>,
     keep_unchanged: bool,
+    /// The number of this list, if it asks for the newest state.
+    pub(crate) newest: Option<u64>,
 }
 
 impl<K: Object> Relist<K> {
@@ -34,6 +36,7 @@ impl<K: Object> Relist<K> {
             hasher: RandomState::default(),
             kept: HashSet::default(),
             keep_unchanged,
+            newest: None,
         }
     }
 

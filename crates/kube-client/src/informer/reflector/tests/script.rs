@@ -29,6 +29,7 @@ struct State {
     answers: Mutex<VecDeque<Answer>>,
     queries: Mutex<Vec<String>>,
     changed: Notify,
+    asked: Notify,
 }
 
 /// The sending end of a body that goes on.
@@ -116,7 +117,15 @@ impl Script {
 
     /// Waits for the request of this number.
     pub(super) async fn requested(&self, count: usize) {
-        until(|| self.requests() >= count).await;
+        loop {
+            let asked = self.state.asked.notified();
+            tokio::pin!(asked);
+            asked.as_mut().enable();
+            if self.requests() >= count {
+                return;
+            }
+            asked.await;
+        }
     }
 }
 
@@ -157,6 +166,7 @@ impl tower::Service<Request<Body>> for Script {
             .queries
             .lock()
             .push(request.uri().query().unwrap_or_default().to_owned());
+        state.asked.notify_waiters();
         Box::pin(async move {
             loop {
                 let changed = state.changed.notified();
