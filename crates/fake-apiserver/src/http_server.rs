@@ -1,5 +1,8 @@
 //! The server over HTTP/1.1 on a socket, for kubectl and for clients in other processes.
 
+#[cfg(test)]
+mod tests;
+
 use std::convert::Infallible;
 use std::future::{Future, IntoFuture as _};
 use std::io;

@@ -35,18 +35,13 @@ impl FaultySource {
         }
     }
 
-    /// The fault that is due before another part is asked for.
+    /// The first of the faults whose events have all been delivered.
     fn due(&self) -> Option<&BodyFault> {
         self.faults.iter().find(|fault| match fault {
-            BodyFault::End { after }
-            | BodyFault::Error { after, .. }
-            | BodyFault::Reset {
-                after,
-                cut: Cut::Between,
-            } => self.delivered >= *after,
-            BodyFault::Reset { cut: Cut::MidLine, .. }
-            | BodyFault::WithholdBookmarks
-            | BodyFault::WithholdInitialEventsEnd => false,
+            BodyFault::End { after } | BodyFault::Error { after, .. } | BodyFault::Reset { after, .. } => {
+                self.delivered >= *after
+            }
+            BodyFault::WithholdBookmarks | BodyFault::WithholdInitialEventsEnd => false,
         })
     }
 
@@ -56,12 +51,6 @@ impl FaultySource {
             BodyFault::WithholdInitialEventsEnd => kind == PartKind::InitialEventsEnd,
             BodyFault::End { .. } | BodyFault::Error { .. } | BodyFault::Reset { .. } => false,
         })
-    }
-
-    fn cuts_next(&self) -> bool {
-        self.faults
-            .iter()
-            .any(|fault| matches!(fault, BodyFault::Reset { after, cut: Cut::MidLine } if self.delivered >= *after))
     }
 }
 
@@ -78,6 +67,7 @@ impl Source for FaultySource {
                 Then::Reset => return Poll::Ready(Some(Err(BodyError::reset()))),
                 Then::Continue => {}
             }
+            let mut cuts_next = false;
             match self.due() {
                 Some(BodyFault::Error { status, .. }) => {
                     let mut line = br#"{"type":"ERROR","object":"#.to_vec();
@@ -89,6 +79,8 @@ impl Source for FaultySource {
                         kind: PartKind::Event,
                     })));
                 }
+                // The half of a part is sent first.
+                Some(BodyFault::Reset { cut: Cut::MidLine, .. }) => cuts_next = true,
                 Some(BodyFault::Reset { .. }) => {
                     self.then = Then::FlushThenReset;
                     continue;
@@ -107,7 +99,7 @@ impl Source for FaultySource {
             if self.withheld(part.kind) {
                 continue;
             }
-            if self.cuts_next() {
+            if cuts_next {
                 self.then = Then::FlushThenReset;
                 let half: Bytes = part.bytes.slice(..part.bytes.len() / 2);
                 return Poll::Ready(Some(Ok(Part {
