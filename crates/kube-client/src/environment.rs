@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 use crate::client::Tune;
 use crate::error::WatchError;
 use crate::informer::InformerId;
+use crate::informer::options::Namespaces;
 
 /// Called with each failure of each informer.
 pub(crate) type WatchErrorHandler = Arc<dyn Fn(&InformerId, &WatchError) + Send + Sync>;
@@ -25,6 +26,8 @@ pub(crate) struct Environment {
     // limit and waiting for the server are two things.
     pub(crate) limit: Tune,
     pub(crate) cluster: Arc<str>,
+    // What informers of namespaced kinds may cover.
+    pub(crate) namespaces: Namespaces,
     pub(crate) on_watch_error: Option<WatchErrorHandler>,
     // Notified when an informer appears, fills, fails or stops.
     pub(crate) changed: Arc<Notify>,

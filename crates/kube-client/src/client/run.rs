@@ -11,7 +11,8 @@ use tokio::time::{Instant, interval_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::client::{Client, Core};
-use crate::error::{BlockedInformer, Stopped, SyncError};
+use crate::crd::Unsynced;
+use crate::error::{BlockedInformer, Stopped, SyncError, WatchError};
 use crate::informer::factory::Control;
 
 /// How often a wait says what it waits for.
@@ -38,9 +39,11 @@ impl Client {
     /// context.
     pub fn start(&self) {
         self.core().registry.start();
+        self.core().crds.start();
     }
 
-    /// Starts every informer and waits until each cache is filled, those that are asked for meanwhile included.
+    /// Starts every informer and waits until each cache is filled, those that are asked for meanwhile included; and first
+    /// for the [CRD watcher](Self::crd_watcher), if it is in use.
     ///
     /// Does not wait for handlers: [`Registration::synced`](crate::Registration::synced) does. The first call makes
     /// `stop` stop the client; in a later call, `stop` only bounds the wait. Failures are logged at once and every 5 s
@@ -79,6 +82,7 @@ impl Client {
             if stop.is_cancelled() || self.is_stopped() {
                 return Err(SyncError::Stopped);
             }
+            let unsynced = self.core().crds.unsynced();
             let missing: Vec<_> = self
                 .core()
                 .registry
@@ -86,11 +90,12 @@ impl Client {
                 .into_iter()
                 .filter(|informer| !informer.is_filled())
                 .collect();
-            if missing.is_empty() {
+            if missing.is_empty() && unsynced.is_none() {
                 return Ok(());
             }
             if options.fail_fast {
-                let informers = blocked(&missing);
+                let mut informers = blocked(&missing);
+                informers.extend(unsynced.as_ref().and_then(Unsynced::blocked));
                 if !informers.is_empty() {
                     return Err(SyncError::Blocked { informers });
                 }
@@ -100,16 +105,20 @@ impl Client {
                 () = stop.cancelled() => {}
                 () = self.core().env.stop.cancelled() => {}
                 () = &mut changed => {}
-                _ = remind.tick() => self.remind(&missing),
+                _ = remind.tick() => {
+                    if let Some(unsynced) = &unsynced {
+                        let cluster = self.cluster_id();
+                        tracing::warn!(cluster, "still waiting for the CRD watcher: {}", cause(unsynced.error.as_ref()));
+                    }
+                    self.remind(&missing);
+                }
             }
         }
     }
 
     fn remind(&self, missing: &[Arc<dyn Control>]) {
         for informer in missing {
-            let cause = informer
-                .blocking_error()
-                .map_or_else(|| "no answer yet".to_owned(), |error| error.to_string());
+            let cause = cause(informer.blocking_error().as_ref());
             let cluster = self.cluster_id();
             tracing::warn!(cluster, informer = %informer.id(), "still waiting for the first sync: {cause}");
         }
@@ -192,14 +201,16 @@ impl Client {
     }
 }
 
+fn cause(error: Option<&WatchError>) -> String {
+    error.map_or_else(|| "no answer yet".to_owned(), ToString::to_string)
+}
+
 /// The informers that meet something that waiting will hardly mend.
 fn blocked(missing: &[Arc<dyn Control>]) -> Vec<BlockedInformer> {
     missing
         .iter()
         .filter_map(|informer| {
-            let error = informer
-                .blocking_error()
-                .filter(crate::error::WatchError::is_blocking)?;
+            let error = informer.blocking_error().filter(WatchError::is_blocking)?;
             Some(BlockedInformer {
                 informer: informer.id().clone(),
                 error,

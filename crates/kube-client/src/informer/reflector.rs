@@ -16,7 +16,7 @@
 mod answer;
 mod backoff;
 mod connection;
-mod failure;
+pub(crate) mod failure;
 mod list;
 mod request;
 mod version;
