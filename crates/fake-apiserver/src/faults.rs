@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-pub(crate) use inject::FaultySource;
+pub(crate) use inject::{Chunked, FaultySource};
 pub(crate) use plan::{BodyFault, Plan, Refusal};
 
 use crate::request::{Request, Verb};
@@ -52,6 +52,24 @@ pub enum Fault {
         after: usize,
         /// Where the break falls.
         cut: Cut,
+    },
+    /// After that many events of a watch, or pieces of another body, nothing comes any more, not even a bookmark, and the
+    /// connection stays open: as when a firewall has forgotten it. Nothing the server does ends such a watch.
+    Silence {
+        /// Events or pieces delivered before the silence.
+        after: usize,
+    },
+    /// The body comes in chunks of so many bytes, cut wherever that falls: in the middle of a line, a character, a number.
+    Chunks {
+        /// The length of a chunk; 0 counts as 1.
+        size: usize,
+    },
+    /// A web page answers instead of the server, as one of a proxy on the way. The request has no effect.
+    Page {
+        /// The HTTP code; it may be a success.
+        code: u16,
+        /// The page, sent as `text/html`.
+        body: String,
     },
     /// A watch sends no bookmarks, but for the one that ends the initial events.
     WithholdBookmarks,

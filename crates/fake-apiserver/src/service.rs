@@ -13,7 +13,8 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 
 use crate::answer::Answer;
 use crate::body::Body;
-use crate::faults::{FaultySource, Refusal};
+use crate::faults::{Chunked, FaultySource, Refusal};
+use crate::packed;
 use crate::request::Request;
 use crate::request_log::RequestRecord;
 use crate::route;
@@ -114,6 +115,12 @@ async fn handle(shared: &Arc<Shared>, request: &Request) -> Result<http::Respons
             return Err(ServiceError::Refused);
         }
         Some(Refusal::Status(status)) => Answer::from(*status),
+        Some(Refusal::Page { code, body }) => Answer {
+            code,
+            headers: Vec::new(),
+            body: body.into_bytes().into(),
+        }
+        .content_type("text/html; charset=utf-8"),
         None => route::route(shared, request).await,
     };
     if plan.lose_response {
@@ -122,6 +129,10 @@ async fn handle(shared: &Arc<Shared>, request: &Request) -> Result<http::Respons
     }
     if !plan.body.is_empty() {
         answer.body = Body::stream(FaultySource::new(answer.body.into_source(), plan.body));
+    }
+    let mut answer = packed::pack(request, answer).await;
+    if let Some(size) = plan.chunks {
+        answer.body = Body::stream(Chunked::new(answer.body.into_source(), size));
     }
     record.status = Some(answer.code);
     shared.log.push(record);

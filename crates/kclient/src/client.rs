@@ -32,8 +32,8 @@ pub struct Filter {
     /// Only objects with these field values, such as `status.phase=Running`. Which fields there are depends on the kind; a
     /// selector that the server refuses shows in the informer's status and blocks the first sync.
     pub field_selector: String,
-    /// Only this namespace; `None` is all. Cluster-scoped kinds ignore it.
-    pub namespace: Option<String>,
+    /// Only these namespaces. Several cost a list and a watch each. Cluster-scoped kinds ignore it.
+    pub namespaces: Namespaces,
 }
 
 impl Filter {
@@ -53,17 +53,20 @@ impl Filter {
 
     /// Only this namespace.
     #[must_use]
-    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
-        self.namespace = Some(namespace.into());
+    pub fn namespace(self, namespace: impl AsRef<str>) -> Self {
+        self.namespaces(Namespaces::one(namespace.as_ref()))
+    }
+
+    /// Only these namespaces: one cache, one sync and one order of events over all of them.
+    #[must_use]
+    pub fn namespaces(mut self, namespaces: Namespaces) -> Self {
+        self.namespaces = namespaces;
         self
     }
 
     fn into_options<K>(self) -> InformerOptions<K> {
-        let namespaces = self
-            .namespace
-            .map_or(Namespaces::All, |namespace| Namespaces::one(&namespace));
         InformerOptions::default()
-            .namespaces(namespaces)
+            .namespaces(self.namespaces)
             .labels(self.label_selector)
             .fields(self.field_selector)
     }

@@ -54,7 +54,13 @@ pub use kube::api::{DeleteParams, PatchParams, PostParams, Preconditions, Propag
 /// Which objects a list or an informer covers, by their labels.
 pub use kube::core::Selector;
 pub use kube_client::{
-    Event, EventHandler, HandlerOptions, Index, IndexDef, Object, ObjectKey, RegisterError, Registration, Stopped,
+    Event, EventHandler, HandlerOptions, Index, IndexDef, Namespaces, Object, ObjectKey, RegisterError, Registration,
+    Stopped,
 };
 pub use traits::{Informer, ReadWrite, Reader, Writer};
 pub use write::{Deleted, Operation, Patch, Subresource, WriteError, ignore_not_found};
+
+/// The example of the README, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

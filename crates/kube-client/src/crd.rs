@@ -29,12 +29,12 @@ use self::state::State;
 pub use self::subscription::{KindState, KindSubscription};
 use crate::discovery::Mapper;
 use crate::environment::Environment;
-use crate::error::{BlockedInformer, Stopped, WatchError};
-use crate::informer::Informer;
+use crate::error::{Stopped, WatchError};
 use crate::informer::factory::unlisted;
 use crate::informer::options::InformerOptions;
-use crate::informer::status::InformerStats;
+use crate::informer::status::{InformerStats, Unfilled};
 use crate::informer::transform::Transform;
+use crate::informer::{Informer, InformerId};
 use crate::sync::Mutex;
 
 /// Which kinds the server serves now. Made by [`Client::crd_watcher`](crate::Client::crd_watcher); cheap to clone.
@@ -187,21 +187,19 @@ impl Crds {
         self.launch.lock().informer.clone()
     }
 
-    /// The informer of definitions, as an error names it, if the first sync waits for it.
-    pub(crate) fn unsynced(&self) -> Option<Unsynced> {
+    /// The informer of definitions, if the first sync waits for the watcher, and the failure that it meets.
+    pub(crate) fn unsynced(&self) -> Option<(InformerId, Unfilled)> {
         let informer = self.informer()?;
         if *self.status.synced.borrow() {
             return None;
         }
-        let from_discovery = self.status.discovery_error.lock().clone();
-        let refused = self.status.refused.lock().is_some();
-        let from_definitions = informer.stats().error.filter(|_| !refused);
-        Some(Unsynced {
-            error: from_definitions
-                .filter(|error| !driver::falls_back(error))
-                .or(from_discovery),
-            informer,
-        })
+        // Definitions that may not be read are no failure: discovery stands in.
+        let from_definitions = informer.stats().error.filter(|error| !driver::falls_back(error));
+        let unfilled = Unfilled {
+            namespace: None,
+            error: from_definitions.or_else(|| self.status.discovery_error.lock().clone()),
+        };
+        Some((informer.id().clone(), unfilled))
     }
 
     pub(crate) fn informer_stats(&self) -> Option<InformerStats> {
@@ -223,24 +221,6 @@ impl Crds {
             ignored,
             refused: self.status.refused.lock().clone(),
             discovery_error: self.status.discovery_error.lock().clone(),
-        })
-    }
-}
-
-/// What keeps the watcher from having synced.
-pub(crate) struct Unsynced {
-    informer: Informer<Definition>,
-    /// The failure that it meets, if any.
-    pub(crate) error: Option<WatchError>,
-}
-
-impl Unsynced {
-    /// This as a cause of a start that fails fast.
-    pub(crate) fn blocked(&self) -> Option<BlockedInformer> {
-        let error = self.error.clone().filter(WatchError::is_blocking)?;
-        Some(BlockedInformer {
-            informer: self.informer.id().clone(),
-            error,
         })
     }
 }

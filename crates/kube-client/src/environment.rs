@@ -12,9 +12,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::client::Tune;
-use crate::error::WatchError;
+use crate::error::{WatchError, WatchErrorKind};
 use crate::informer::InformerId;
 use crate::informer::options::Namespaces;
+use crate::informer::reflector::Packed;
 
 /// Called with each failure of each informer.
 pub(crate) type WatchErrorHandler = Arc<dyn Fn(&InformerId, &WatchError) + Send + Sync>;
@@ -25,6 +26,8 @@ pub(crate) struct Environment {
     // What each request of an informer waits for first: its connection has no limit of its own, so that waiting for the
     // limit and waiting for the server are two things.
     pub(crate) limit: Tune,
+    // Which answers the informers ask for packed.
+    pub(crate) packed: Packed,
     pub(crate) cluster: Arc<str>,
     // What informers of namespaced kinds may cover.
     pub(crate) namespaces: Namespaces,
@@ -44,7 +47,12 @@ impl Environment {
 
     /// Logs a failure and gives it to the user's handler, panics contained.
     pub(crate) fn report(&self, informer: &InformerId, error: &WatchError) {
-        tracing::warn!(%informer, cluster = %self.cluster, step = %error.step, "{error}");
+        if error.kind == WatchErrorKind::Undecodable {
+            // Nothing mends it but another version of the object.
+            tracing::error!(%informer, cluster = %self.cluster, step = %error.step, "{error}");
+        } else {
+            tracing::warn!(%informer, cluster = %self.cluster, step = %error.step, "{error}");
+        }
         if let Some(handler) = &self.on_watch_error
             && catch_unwind(AssertUnwindSafe(|| handler(informer, error))).is_err()
         {

@@ -4,11 +4,11 @@
 use std::error::Error as StdError;
 use std::fmt;
 use std::panic::Location;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::informer::InformerId;
 use crate::informer::options::Namespaces;
-use crate::informer::restriction::in_words;
 
 /// A client could not be built. A retry cannot help before the environment or the configuration changes.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +36,9 @@ pub enum ClientError {
     /// The options of the CRD watcher cannot mean anything.
     #[error("cannot use the options of the CRD watcher")]
     Crds(#[source] crate::crd::CrdOptionsError),
+    /// The client is restricted to an empty set of namespaces. (Leave the restriction out for all of them.)
+    #[error("cannot restrict the client to an empty set of namespaces")]
+    NoNamespaces,
     /// The client is restricted to a namespace that cannot exist. (Empty is not "all": leave the restriction out for that.)
     #[error("cannot restrict the client to namespace {namespace:?}: no namespace can have this name")]
     InvalidNamespace {
@@ -55,6 +58,31 @@ pub enum ClientError {
 #[error("stopped")]
 pub struct Stopped;
 
+/// The cache has not been seen to catch up with a write. The write itself is not affected.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum CaughtUpError {
+    /// The time was up. Waiting again may help: the informer may be disconnected, which its status tells, or the server may
+    /// be slow. Of an object that its selectors leave out, only a bookmark tells it, about one a minute.
+    #[error("{informer} has not seen {what} within {waited:?}, it is at resource version {version:?}")]
+    TimedOut {
+        /// Which informer.
+        informer: Box<InformerId>,
+        /// What was waited for.
+        what: String,
+        /// How long.
+        waited: Duration,
+        /// How far the cache is; empty if it is not filled.
+        version: String,
+    },
+    /// The informer was stopped before. Final.
+    #[error("{informer} was stopped before it had caught up")]
+    Stopped {
+        /// Which informer.
+        informer: Box<InformerId>,
+    },
+}
+
 /// The caches did not fill.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -66,7 +94,8 @@ pub enum SyncError {
     /// a later call may succeed. Only returned on request: [`SyncOptions::fail_fast`](crate::SyncOptions::fail_fast).
     #[error("{}", blocked_text(.informers))]
     Blocked {
-        /// Each informer that is blocked, and why.
+        /// Each informer that is blocked, and why. One over several namespaces stands here once for each of them
+        /// that is blocked; [`WatchError::namespace`] is its name.
         informers: Vec<BlockedInformer>,
     },
 }
@@ -110,11 +139,7 @@ pub enum RegisterError {
         namespace: String,
     },
     /// The client is restricted to other namespaces: [`ClientBuilder::namespaces`](crate::ClientBuilder::namespaces).
-    #[error(
-        "cannot watch {resource} in {}: the client is restricted to {}",
-        in_words(.namespaces),
-        in_words(.allowed)
-    )]
+    #[error("cannot watch {resource}{namespaces}: the client is restricted to what is{allowed}")]
     OutsideNamespaces {
         /// The resource that was asked for.
         resource: String,
@@ -126,15 +151,20 @@ pub enum RegisterError {
     /// The client is restricted to namespaces, and only the server knows whether this kind lives in them. Look it up with
     /// [`Client::discovery`](crate::Client::discovery) before, or name the namespaces.
     #[error(
-        "cannot watch {resource} everywhere: the client is restricted to {}, and it is not known yet whether this kind \
-         lives in namespaces (look it up by discovery before, or name the namespaces)",
-        in_words(.allowed)
+        "cannot watch {resource} everywhere: the client is restricted to what is{allowed}, and it is not known yet whether \
+         this kind lives in namespaces (look it up by discovery before, or name the namespaces)"
     )]
     UnknownScope {
         /// The resource that was asked for.
         resource: String,
         /// The namespaces that the client may watch.
         allowed: Namespaces,
+    },
+    /// The set of namespaces is empty, so there is nothing to watch. (Leave the namespaces out for all of them.)
+    #[error("cannot watch {resource}: the set of namespaces is empty")]
+    NoNamespaces {
+        /// The resource that was asked for.
+        resource: String,
     },
     /// The registration was made on another informer.
     #[error("the registration belongs to another informer than {informer}")]
@@ -264,6 +294,8 @@ pub struct WatchError {
     pub step: Step,
     /// The class of the failure.
     pub kind: WatchErrorKind,
+    /// The namespace that was listed or watched; `None` if it was all of them.
+    pub namespace: Option<Arc<str>>,
     /// One readable sentence with kind and cause, for example `forbidden: cannot list pods: …`.
     pub message: String,
 }

@@ -1,9 +1,9 @@
 //! Shared informers: one list and watch per kind, one cache, any number of handlers.
 //!
 //! Start reading at [`Informer`]. Inside, from the network to the user: `reflector` (list and watch, a state machine)
-//! writes into `shared` (`store` and dispatch list under one lock), which pushes to each handler's queue (`dispatch`,
-//! `backlog`), which a task of its own empties (`runner`). `factory` makes sure that there is one informer per identity
-//! (`options`).
+//! writes, through its `part`, into `shared` (`store` and dispatch list under one lock), which pushes to each handler's
+//! queue (`dispatch`, `backlog`), which a task of its own empties (`runner`). `factory` makes sure that there is one
+//! informer per identity (`options`).
 
 pub(crate) mod backlog;
 pub(crate) mod dispatch;
@@ -11,6 +11,8 @@ pub(crate) mod factory;
 pub(crate) mod handler;
 pub(crate) mod index;
 pub(crate) mod options;
+pub(crate) mod part;
+pub(crate) mod progress;
 pub(crate) mod reflector;
 pub(crate) mod registration;
 pub(crate) mod relist;
@@ -29,23 +31,26 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use kube::core::{ApiResource, Selector};
 use tokio_util::sync::CancellationToken;
 
 use crate::environment::Environment;
-use crate::error::{IndexConflict, RegisterError, Stopped, TransformConflict, WatchError};
+use crate::error::{CaughtUpError, IndexConflict, RegisterError, Stopped, TransformConflict};
 use crate::informer::dispatch::HandlerQueue;
 use crate::informer::factory::Control;
 use crate::informer::handler::{EventHandler, HandlerOptions};
 use crate::informer::index::{Index, IndexDef};
 pub use crate::informer::options::InformerId;
 use crate::informer::options::{InformerKey, InformerOptions, Tuning};
+use crate::informer::part::Part;
+use crate::informer::progress::Goal;
 use crate::informer::reflector::Reflector;
 use crate::informer::registration::{Registered, Registration};
 use crate::informer::runner::Runner;
-use crate::informer::shared::Shared;
-use crate::informer::status::{InformerStats, Phase, StatusCell};
+use crate::informer::shared::{Shared, Wait};
+use crate::informer::status::{InformerStats, Phase, Unfilled};
 use crate::informer::stream::EventStream;
 use crate::informer::transform::Transform;
 use crate::key::ObjectKey;
@@ -54,8 +59,8 @@ use crate::sync::Mutex;
 
 /// A shared cache of one kind, kept current by one list and watch. Cheap to clone; clones are the same informer.
 ///
-/// Reads are synchronous, come from the cache and never wait for the network. Before the first sync they show nothing.
-/// After a stop they show the last state.
+/// Reads are synchronous, come from the cache and never wait for the network. Before the first sync they show nothing (of
+/// an informer over several namespaces: nothing of those that were not listed yet). After a stop they show the last state.
 ///
 /// # Guarantees
 ///
@@ -66,7 +71,24 @@ use crate::sync::Mutex;
 /// - A blocked handler blocks no other and does not slow down the watch.
 /// - When a handler runs, the cache and its indexes already hold what the event tells, or something newer.
 ///
-/// Not promised: that the cache is as new as the server. It follows with the delay of the watch.
+/// Not promised: that the cache is as new as the server. It follows with the delay of the watch;
+/// [`caught_up`](Self::caught_up) waits for a write of one's own.
+///
+/// # When the server fails
+///
+/// Nothing that a server answers, or does not answer, ends an informer, but for a kind that cannot be watched at all. It
+/// goes on with back-off, the cache stays readable, and the failure is in [`stats`](Self::stats), in the watch-error
+/// handler and in the log.
+///
+/// - A watch that breaks is resumed where it was: handlers notice nothing. One that is silent is taken for broken after
+///   3 min, if the server sends bookmarks.
+/// - Where it cannot be resumed, the state is listed again. Handlers are told the difference: objects that vanished
+///   meanwhile as `Deleted { stale: true }`, with their last known state; nothing about objects that are unchanged; several
+///   changes of one object as one.
+/// - An object that does not decode is left out, named by [`undecodable`](Self::undecodable), and breaks nothing. Its last
+///   good version stays until a good one or a delete comes.
+/// - If the server's storage was restored from a backup, the cache is rebuilt when that shows: versions go back, and objects
+///   that were deleted may come again.
 pub struct Informer<K: Object> {
     cell: Arc<Cell<K>>,
 }
@@ -81,7 +103,8 @@ pub(crate) struct Cell<K: Object> {
     transform: Option<Transform<K>>,
     asked_at: &'static Location<'static>,
     shared: Arc<Shared<K>>,
-    status: Arc<StatusCell>,
+    // One per reflector: one, or one per namespace of several.
+    parts: Box<[Part<K>]>,
     env: Arc<Environment>,
     stop: CancellationToken,
     launch: Mutex<Launch<K>>,
@@ -102,16 +125,17 @@ impl<K: Object> Cell<K> {
         asked_at: &'static Location<'static>,
         env: Arc<Environment>,
     ) -> Self {
+        let shared = Arc::new(Shared::new(&key.namespaces));
         Self {
             id: key.id(),
+            parts: Part::all(&key.namespaces, &shared, &env.changed),
+            shared,
             dynamic_type,
             resource: key.resource.clone(),
             key,
             tuning: options.tuning,
             transform: options.transform,
             asked_at,
-            shared: Arc::new(Shared::new()),
-            status: Arc::new(StatusCell::new(Arc::clone(&env.changed))),
             stop: env.stop.child_token(),
             env,
             launch: Mutex::new(Launch {
@@ -142,6 +166,20 @@ impl<K: Object> Cell<K> {
             second: wanted.map(|transform| transform.name().to_owned()),
             second_at: wanted.map_or(asked_at, Transform::at),
         })))
+    }
+
+    fn phase(&self) -> Phase {
+        status::sum(self.parts.iter().map(|part| &**part.status())).phase
+    }
+
+    /// The objects that do not decode, and why.
+    fn undecodable(&self) -> impl Iterator<Item = (ObjectKey, String)> {
+        self.parts.iter().flat_map(|part| {
+            part.status().update(|status| {
+                let bad = status.undecodable.iter();
+                bad.map(|(key, error)| (key.clone(), error.clone())).collect::<Vec<_>>()
+            })
+        })
     }
 
     fn spawn_runner(&self, runner: Runner<K>) {
@@ -213,16 +251,17 @@ impl<K: Object> Control for Cell<K> {
             }
             std::mem::take(&mut launch.waiting)
         };
-        let reflector = Reflector::new(
-            &self.env,
-            &self.key,
-            self.id.clone(),
-            self.tuning.clone(),
-            self.transform.clone(),
-            Arc::clone(&self.shared),
-            Arc::clone(&self.status),
-        );
-        self.env.spawn(reflector.run(self.stop.clone()));
+        for part in &self.parts {
+            let reflector = Reflector::new(
+                &self.env,
+                &self.key,
+                self.id.clone(),
+                self.tuning.clone(),
+                self.transform.clone(),
+                part.clone(),
+            );
+            self.env.spawn(reflector.run(self.stop.clone()));
+        }
         for runner in waiting {
             self.spawn_runner(runner);
         }
@@ -232,21 +271,20 @@ impl<K: Object> Control for Cell<K> {
         self.stop.cancel();
         self.shared.stop();
         self.drop_ended();
-        self.status.announce(|status| status.phase = Phase::Stopped);
+        for part in &self.parts {
+            part.status().announce(|status| status.phase = Phase::Stopped);
+        }
     }
 
-    fn is_filled(&self) -> bool {
-        self.shared.is_filled()
-    }
-
-    fn blocking_error(&self) -> Option<WatchError> {
-        self.status.update(|status| status.error.clone())
+    fn unfilled(&self) -> Vec<Unfilled> {
+        self.parts.iter().filter_map(Part::unfilled).collect()
     }
 
     fn stats(&self) -> InformerStats {
         let handlers = self.shared.handler_stats();
         let (objects, last_version) = (self.shared.len(), self.shared.version());
-        self.status.update(|status| InformerStats {
+        let status = status::sum(self.parts.iter().map(|part| &**part.status()));
+        InformerStats {
             informer: self.id.clone(),
             phase: status.phase,
             has_synced: self.shared.is_filled(),
@@ -257,11 +295,12 @@ impl<K: Object> Control for Cell<K> {
             watches: status.watches,
             events: status.events,
             failures: status.failures,
-            error: status.error.clone(),
-            last_error: status.last_error.clone(),
-            undecodable: status.undecodable.len(),
+            error: status.error,
+            last_error: status.last_error,
+            undecodable: self.undecodable().count(),
             handlers,
-        })
+            namespaces: self.parts.iter().filter_map(Part::stats).collect(),
+        }
     }
 
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
@@ -435,20 +474,117 @@ impl<K: Object> Informer<K> {
         self.cell.shared.is_stopped()
     }
 
-    /// The resource version up to which the cache is current; `None` before the first list.
+    /// The resource version up to which the whole cache is current; `None` before the first list. Over several namespaces,
+    /// which are current up to a version each, the smallest of them, or `None` if they do not compare.
     pub fn last_version(&self) -> Option<String> {
         Some(self.cell.shared.version()).filter(|version| !version.is_empty())
     }
 
+    /// Waits until the cache has seen a write: `written` is the object as the write's answer gives it, of this or another
+    /// type, with its key and resource version. Afterwards [`get`](Self::get) gives this version or a newer one, or none if
+    /// the object was deleted since. The informer need not have any handler.
+    ///
+    /// A write is seen with its own event, with any later one, or with a bookmark: a write that changed nothing, or one
+    /// that this informer's selectors leave out, is seen with the next bookmark, about a minute later. If resource versions
+    /// do not compare (some aggregated API servers), it is seen with that very version, or with any event of its key that
+    /// comes after this call.
+    ///
+    /// # Guarantees
+    ///
+    /// What is read from this informer afterwards is never older than the write. Exceptions: an object that does not
+    /// decode, of which the last good version stays; a server whose storage went back to a backup, before that shows.
+    ///
+    /// # Errors
+    ///
+    /// [`CaughtUpError::TimedOut`] after `timeout`, [`CaughtUpError::Stopped`] if the informer stops before. The write
+    /// itself is done all the same.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    ///
+    /// # Panics
+    ///
+    /// If it is polled outside of a tokio runtime with a timer.
+    pub fn caught_up<W: Object>(
+        &self,
+        written: &W,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<(), CaughtUpError>> + Send + use<K, W> {
+        let meta = written.metadata();
+        let (key, version) = (meta.key(), meta.resource_version.to_owned());
+        self.reached(Goal::Written { key, version }, timeout)
+    }
+
+    /// Waits until the cache has seen that an object is gone: the one of this uid, of which the delete was answered before.
+    /// Afterwards [`get`](Self::get) does not give it; it may give another object of that name.
+    ///
+    /// An object that was there is seen to be gone with its delete event; so is one that was created a moment before and
+    /// of which the cache had not heard yet. With an empty uid, the key has to be gone.
+    ///
+    /// Not for objects that this informer never shows, because its selectors leave them out or they do not decode, and not
+    /// for deletions of long ago: of those the cache cannot tell whether it has seen them, and the wait ends with
+    /// `TimedOut`.
+    ///
+    /// # Guarantees
+    ///
+    /// That object is not read from this informer again. One exception: if the call comes before the first list, and that
+    /// is a paged one from a server that lags ([`InitialList::Any`](crate::InitialList::Any)), an object may still appear
+    /// and go that was created and deleted just before.
+    ///
+    /// # Errors
+    ///
+    /// [`CaughtUpError::TimedOut`] after `timeout`, [`CaughtUpError::Stopped`] if the informer stops before.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    ///
+    /// # Panics
+    ///
+    /// If it is polled outside of a tokio runtime with a timer.
+    pub fn caught_up_deleted(
+        &self,
+        key: &ObjectKey,
+        uid: &str,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<(), CaughtUpError>> + Send + use<K> {
+        let (key, uid) = (key.clone(), uid.to_owned());
+        self.reached(Goal::Deleted { key, uid }, timeout)
+    }
+
+    fn reached(
+        &self,
+        goal: Goal,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<(), CaughtUpError>> + Send + use<K> {
+        let what = match &goal {
+            Goal::Written { key, version } => format!("{key} at resource version {version}"),
+            Goal::Deleted { key, uid } => format!("the end of {key} with uid {uid}"),
+        };
+        let reached = Reached {
+            shared: Arc::clone(&self.cell.shared),
+            wait: Wait::for_goal(goal),
+        };
+        let cell = Arc::downgrade(&self.cell);
+        let informer = Box::new(self.cell.id.clone());
+        async move {
+            match tokio::time::timeout(timeout, reached).await {
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(Stopped)) => Err(CaughtUpError::Stopped { informer }),
+                Err(_) => Err(CaughtUpError::TimedOut {
+                    informer,
+                    what,
+                    waited: timeout,
+                    version: cell.upgrade().map_or_else(String::new, |cell| cell.shared.version()),
+                }),
+            }
+        }
+    }
+
     /// The objects that are left out, or shown in an older version, because the newest one does not decode; and why.
     pub fn undecodable(&self) -> Vec<(ObjectKey, String)> {
-        self.cell.status.update(|status| {
-            status
-                .undecodable
-                .iter()
-                .map(|(key, error)| (key.clone(), error.clone()))
-                .collect()
-        })
+        self.cell.undecodable().collect()
     }
 
     /// Status and counters.
@@ -469,9 +605,30 @@ impl<K: Object> fmt::Debug for Informer<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Informer")
             .field("id", &self.cell.id.to_string())
-            .field("phase", &self.cell.status.phase())
+            .field("phase", &self.cell.phase())
             .field("has_synced", &self.has_synced())
             .finish_non_exhaustive()
+    }
+}
+
+struct Reached<K: Object> {
+    shared: Arc<Shared<K>>,
+    wait: Wait,
+}
+
+impl<K: Object> Future for Reached<K> {
+    type Output = Result<(), Stopped>;
+
+    /// On `Pending` the shared state keeps the waker with our goal.
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        this.shared.poll_reached(&mut this.wait, cx)
+    }
+}
+
+impl<K: Object> Drop for Reached<K> {
+    fn drop(&mut self) {
+        self.shared.forget_wait(&mut self.wait);
     }
 }
 

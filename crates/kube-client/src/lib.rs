@@ -94,8 +94,8 @@ pub use crate::crd::{
 };
 pub use crate::discovery::{Discovery, DiscoveryError, Lookup, ServedApis, ServedResource, UnavailableGroup};
 pub use crate::error::{
-    BlockedInformer, ClientError, IndexConflict, RegisterError, Step, Stopped, SyncError, TransformConflict,
-    WatchError, WatchErrorKind,
+    BlockedInformer, CaughtUpError, ClientError, IndexConflict, RegisterError, Step, Stopped, SyncError,
+    TransformConflict, WatchError, WatchErrorKind,
 };
 pub use crate::event::Event;
 pub use crate::filter::{
@@ -107,7 +107,7 @@ pub use crate::informer::handler::{EventHandler, Handled, HandlerOptions, on_bat
 pub use crate::informer::index::{Index, IndexDef};
 pub use crate::informer::options::{InformerOptions, InitialList, ListMode, Namespaces, OnUndecodable};
 pub use crate::informer::registration::{Registration, RegistrationGuard};
-pub use crate::informer::status::{InformerStats, Phase};
+pub use crate::informer::status::{InformerStats, NamespaceStats, Phase};
 pub use crate::informer::stream::EventStream;
 pub use crate::informer::transform::Transform;
 pub use crate::informer::{Informer, InformerId};
@@ -116,3 +116,8 @@ pub use crate::object::{Labels, Metadata, Object, Representation, Scope};
 /// The in-memory API server that fake clients talk to.
 #[cfg(feature = "fake")]
 pub use fake_apiserver;
+
+/// The example of the README, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

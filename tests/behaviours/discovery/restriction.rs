@@ -27,7 +27,7 @@ async fn informers_cover_only_the_namespaces_of_the_client(server: Server) {
     assert_eq!(
         error.to_string(),
         format!(
-            "cannot watch configmaps/v1 in namespace {}: the client is restricted to namespace {}",
+            "cannot watch configmaps/v1 in namespace {}: the client is restricted to what is in namespace {}",
             outside.name(),
             inside.name()
         )
@@ -54,6 +54,29 @@ async fn informers_cover_only_the_namespaces_of_the_client(server: Server) {
     rig.end().await;
 }
 
+// [I37] a set of namespaces: all means this set, a part of it is fine, and nothing else
+async fn client_may_be_restricted_to_several_namespaces(server: Server) {
+    let (first, second, outside) = (
+        server.namespace().await,
+        server.namespace().await,
+        server.namespace().await,
+    );
+    for (namespace, name) in [(&first, "a"), (&second, "b"), (&outside, "c")] {
+        create(namespace, name, "1").await;
+    }
+    let allowed = Namespaces::many([first.name(), second.name()]);
+    let rig = Rig::with(server, |builder| builder.namespaces(allowed));
+    let everything = rig.maps(InformerOptions::default());
+    let part = rig.maps_in(&second);
+    let beyond = InformerOptions::<ConfigMap>::default().namespaces(Namespaces::many([second.name(), outside.name()]));
+    let error = rig.client.informers().typed(beyond).unwrap_err();
+    assert!(matches!(&error, RegisterError::OutsideNamespaces { .. }), "{error}");
+    rig.run().await;
+    assert_eq!(cached(&everything).keys().collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(cached(&part).keys().collect::<Vec<_>>(), ["b"]);
+    rig.end().await;
+}
+
 async fn dynamic_kinds_are_restricted_by_the_scope_that_the_server_tells(server: Server) {
     let inside = server.namespace().await;
     create(&inside, "a", "1").await;
@@ -68,7 +91,7 @@ async fn dynamic_kinds_are_restricted_by_the_scope_that_the_server_tells(server:
     assert!(
         error
             .to_string()
-            .starts_with("cannot watch configmaps/v1 everywhere: the client is restricted to namespace "),
+            .starts_with("cannot watch configmaps/v1 everywhere: the client is restricted to what is in namespace "),
         "{error}"
     );
     let named = InformerOptions::default().namespaces(Namespaces::one(inside.name()));
@@ -90,6 +113,7 @@ async fn dynamic_kinds_are_restricted_by_the_scope_that_the_server_tells(server:
 
 cases!(
     informers_cover_only_the_namespaces_of_the_client,
+    client_may_be_restricted_to_several_namespaces,
     dynamic_kinds_are_restricted_by_the_scope_that_the_server_tells,
 );
 
@@ -103,6 +127,9 @@ async fn restriction_to_what_cannot_be_a_namespace_is_refused() {
             "{error}"
         );
     }
+    let builder = Client::builder().namespaces(Namespaces::many([""; 0]));
+    let error = builder.build_with(Server::fake().client()).unwrap_err();
+    assert!(matches!(&error, ClientError::NoNamespaces), "{error}");
 }
 
 // The filter is stored for the layer above; informers show everything.

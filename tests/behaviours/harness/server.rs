@@ -70,18 +70,41 @@ impl Server {
         Server::with_token("token", rig)
     }
 
+    /// A kube-apiserver of its own, as it is by default.
+    pub(crate) async fn alone() -> Server {
+        Server::with_token("token", Rig::start(&[]).await)
+    }
+
     /// A kube-apiserver of its own, for a user who has no rights.
     pub(crate) async fn without_rights() -> Server {
         let rig = Rig::start(&["--authorization", "RBAC"]).await;
         Server::with_token("userToken", rig)
     }
 
+    /// A kube-apiserver of its own that asks for rights, for its administrator.
+    pub(crate) async fn with_rights() -> Server {
+        let rig = Rig::start(&["--authorization", "RBAC"]).await;
+        Server::with_token("token", rig)
+    }
+
+    /// The same server for the user "nobody", who has the rights that were given to that name.
+    pub(crate) fn as_nobody(&self) -> Server {
+        let rig = self.rig.as_ref().expect("only a server of its own has other users");
+        let mut nobody = Server::connect(Server::config("userToken", rig), None);
+        nobody.rig = Some(Arc::clone(rig));
+        nobody
+    }
+
     fn with_token(key: &str, rig: Rig) -> Server {
+        Server::connect(Server::config(key, &rig), Some(rig))
+    }
+
+    fn config(key: &str, rig: &Rig) -> kube::Config {
         let url = format!("https://127.0.0.1:{}", rig.ready["port"]);
         let mut config = kube::Config::new(url.parse().expect("a URL"));
         config.accept_invalid_certs = true; // our own process, on loopback
         config.auth_info.token = Some(rig.text(key).to_owned().into());
-        Server::connect(config, Some(rig))
+        config
     }
 
     fn connect(mut config: kube::Config, rig: Option<Rig>) -> Server {
@@ -245,6 +268,25 @@ impl Request<'_> {
         let body: Bytes = limited(&request, body.collect_bytes())
             .await
             .unwrap_or_else(|e| panic!("{request}: {e}"));
+        Answer {
+            request,
+            code: head.status.as_u16(),
+            headers: head.headers,
+            body,
+        }
+    }
+
+    /// As [`send`](Self::send), but leaves the body of an answer with code 200 unread: it may be a watch, without end.
+    pub(crate) async fn open(self) -> Answer {
+        let request = format!("{} {}", self.method, self.path);
+        let (head, body) = self.start().await.into_parts();
+        let body = if head.status == http::StatusCode::OK {
+            Bytes::new()
+        } else {
+            limited(&request, body.collect_bytes())
+                .await
+                .unwrap_or_else(|e| panic!("{request}: {e}"))
+        };
         Answer {
             request,
             code: head.status.as_u16(),

@@ -250,7 +250,10 @@ async fn denied_and_missing_kinds_are_visible_within_a_step() {
     let denied = error(maps.stats());
     assert_eq!(denied.kind, WatchErrorKind::Forbidden);
     assert!(
-        denied.to_string().starts_with("forbidden: cannot list configmaps: "),
+        denied.to_string().starts_with(&format!(
+            "forbidden: cannot list configmaps in namespace {}: ",
+            namespace.name()
+        )),
         "{denied}"
     );
     let absent = error(widgets.stats());
@@ -298,7 +301,10 @@ async fn lost_rights_keep_the_cache_and_show() {
             .split(": ")
             .take(2)
             .collect::<Vec<_>>(),
-        ["forbidden", "cannot watch configmaps"]
+        [
+            "forbidden",
+            &format!("cannot watch configmaps in namespace {}", namespace.name())
+        ]
     );
     assert_eq!(cached(&informer).len(), 1);
     forbid.remove();

@@ -39,6 +39,7 @@ impl FaultySource {
     fn due(&self) -> Option<&BodyFault> {
         self.faults.iter().find(|fault| match fault {
             BodyFault::End { after }
+            | BodyFault::Silence { after }
             | BodyFault::Error { after, .. }
             | BodyFault::Reset {
                 after,
@@ -54,7 +55,9 @@ impl FaultySource {
         self.faults.iter().any(|fault| match fault {
             BodyFault::WithholdBookmarks => kind == PartKind::Bookmark,
             BodyFault::WithholdInitialEventsEnd => kind == PartKind::InitialEventsEnd,
-            BodyFault::End { .. } | BodyFault::Error { .. } | BodyFault::Reset { .. } => false,
+            BodyFault::End { .. } | BodyFault::Silence { .. } | BodyFault::Error { .. } | BodyFault::Reset { .. } => {
+                false
+            }
         })
     }
 
@@ -89,6 +92,8 @@ impl Source for FaultySource {
                         kind: PartKind::Event,
                     })));
                 }
+                // Nothing will ever happen here, so nobody needs to be woken.
+                Some(BodyFault::Silence { .. }) => return Poll::Pending,
                 Some(BodyFault::Reset { .. }) => {
                     self.then = Then::FlushThenReset;
                     continue;
@@ -120,5 +125,41 @@ impl Source for FaultySource {
             }
             return Poll::Ready(Some(Ok(part)));
         }
+    }
+}
+
+/// A source that comes in chunks of one size, whatever they cut.
+pub(crate) struct Chunked {
+    inner: Box<dyn Source>,
+    size: usize,
+    rest: Option<Part>,
+}
+
+impl Chunked {
+    pub(crate) fn new(inner: Box<dyn Source>, size: usize) -> Self {
+        Self {
+            inner,
+            size,
+            rest: None,
+        }
+    }
+}
+
+impl Source for Chunked {
+    fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Part, BodyError>>> {
+        let mut part = match self.rest.take() {
+            Some(part) => part,
+            // The inner source registers the waker.
+            None => match std::task::ready!(self.inner.poll_part(cx)) {
+                Some(Ok(part)) => part,
+                end => return Poll::Ready(end),
+            },
+        };
+        let chunk = part.bytes.split_to(part.bytes.len().min(self.size));
+        let kind = part.kind;
+        if !part.bytes.is_empty() {
+            self.rest = Some(part);
+        }
+        Poll::Ready(Some(Ok(Part { bytes: chunk, kind })))
     }
 }

@@ -12,6 +12,8 @@ use crate::status::{Details, Status};
 pub(crate) enum Refusal {
     /// Answer with an error.
     Status(Box<Status>),
+    /// Answer with a web page.
+    Page { code: u16, body: String },
     /// No answer at all.
     Connection,
 }
@@ -25,6 +27,8 @@ pub(crate) enum BodyFault {
     Error { after: usize, status: Box<Status> },
     /// Break after that many parts.
     Reset { after: usize, cut: Cut },
+    /// Deliver nothing more after that many parts.
+    Silence { after: usize },
     /// Drop bookmarks.
     WithholdBookmarks,
     /// Drop the bookmark that ends the initial events.
@@ -44,6 +48,8 @@ pub(crate) struct Plan {
     pub(crate) lose_response: bool,
     /// Or spoil the body of its answer.
     pub(crate) body: Vec<BodyFault>,
+    /// And send it in chunks of so many bytes.
+    pub(crate) chunks: Option<usize>,
 }
 
 impl Plan {
@@ -63,6 +69,14 @@ impl Plan {
                 after: *after,
                 cut: *cut,
             }),
+            Fault::Silence { after } => self.body.push(BodyFault::Silence { after: *after }),
+            Fault::Chunks { size } => self.chunks = Some((*size).max(1)),
+            Fault::Page { code, body } => {
+                self.refusal = Some(Refusal::Page {
+                    code: *code,
+                    body: body.clone(),
+                });
+            }
             Fault::WithholdBookmarks => self.body.push(BodyFault::WithholdBookmarks),
             Fault::WithholdInitialEventsEnd => self.body.push(BodyFault::WithholdInitialEventsEnd),
         }

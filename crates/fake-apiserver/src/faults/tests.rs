@@ -263,6 +263,38 @@ async fn withheld_bookmarks_leave_all_else() {
     );
 }
 
+#[tokio::test]
+async fn silence_delivers_nothing_more_and_stays_open() {
+    // [F22] a connection that goes silent without closing
+    let (lines, end) = read_under(Fault::Silence { after: 1 }).await;
+    assert_eq!((lines, end), (vec!["event1\n".to_owned()], "open"));
+}
+
+#[tokio::test]
+async fn chunks_cut_wherever_they_fall() {
+    // [F22] chunk boundaries at every byte
+    let part = Part {
+        bytes: Bytes::from_static("aü\n".as_bytes()),
+        kind: PartKind::Event,
+    };
+    let mut source = Chunked::new(Box::new(Script(vec![part.clone(), part].into_iter())), 3);
+    let mut chunks = Vec::new();
+    for _ in 0..4 {
+        chunks.push(poll_fn(|cx| source.poll_part(cx)).await.unwrap().unwrap().bytes);
+    }
+    assert_eq!(chunks, [&b"a\xc3\xbc"[..], b"\n", b"a\xc3\xbc", b"\n"]);
+}
+
+#[test]
+fn page_answers_instead_of_the_server() {
+    // [F22] a proxy's page
+    let faults = Faults::seeded(0);
+    let body = "<html></html>".to_owned();
+    faults.add(Rule::new(Fault::Page { code: 404, body }));
+    let plan = faults.plan(&request("GET", "/api/v1/pods"));
+    assert!(matches!(plan.refusal, Some(Refusal::Page { code: 404, .. })));
+}
+
 #[test]
 fn watch_faults_do_not_meet_lists() {
     let faults = Faults::seeded(0);

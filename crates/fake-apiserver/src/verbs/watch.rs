@@ -222,7 +222,8 @@ impl Core {
                 Batch::Idle => {
                     let rv = cursor.position();
                     let now = Instant::now();
-                    if self.bookmark_due(now) {
+                    // A watch from a version that is yet to come is silent until it does.
+                    if self.bookmark_due(now) && rv <= self.server.storage.current() {
                         return Step::Send(self.bookmark(rv, false));
                     }
                     return self.wait_or_end();

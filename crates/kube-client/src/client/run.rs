@@ -11,9 +11,10 @@ use tokio::time::{Instant, interval_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::client::{Client, Core};
-use crate::crd::Unsynced;
 use crate::error::{BlockedInformer, Stopped, SyncError, WatchError};
+use crate::informer::InformerId;
 use crate::informer::factory::Control;
+use crate::informer::status::Unfilled;
 
 /// How often a wait says what it waits for.
 const REMIND: Duration = Duration::from_secs(5);
@@ -82,20 +83,15 @@ impl Client {
             if stop.is_cancelled() || self.is_stopped() {
                 return Err(SyncError::Stopped);
             }
-            let unsynced = self.core().crds.unsynced();
-            let missing: Vec<_> = self
-                .core()
-                .registry
-                .all()
-                .into_iter()
-                .filter(|informer| !informer.is_filled())
-                .collect();
-            if missing.is_empty() && unsynced.is_none() {
+            let mut missing: Vec<Missing> = missing(&self.core().registry.all());
+            if let Some((informer, unfilled)) = self.core().crds.unsynced() {
+                missing.insert(0, Missing { informer, unfilled });
+            }
+            if missing.is_empty() {
                 return Ok(());
             }
             if options.fail_fast {
-                let mut informers = blocked(&missing);
-                informers.extend(unsynced.as_ref().and_then(Unsynced::blocked));
+                let informers: Vec<BlockedInformer> = missing.iter().filter_map(Missing::blocked).collect();
                 if !informers.is_empty() {
                     return Err(SyncError::Blocked { informers });
                 }
@@ -105,22 +101,17 @@ impl Client {
                 () = stop.cancelled() => {}
                 () = self.core().env.stop.cancelled() => {}
                 () = &mut changed => {}
-                _ = remind.tick() => {
-                    if let Some(unsynced) = &unsynced {
-                        let cluster = self.cluster_id();
-                        tracing::warn!(cluster, "still waiting for the CRD watcher: {}", cause(unsynced.error.as_ref()));
-                    }
-                    self.remind(&missing);
-                }
+                _ = remind.tick() => self.remind(&missing),
             }
         }
     }
 
-    fn remind(&self, missing: &[Arc<dyn Control>]) {
-        for informer in missing {
-            let cause = cause(informer.blocking_error().as_ref());
+    fn remind(&self, missing: &[Missing]) {
+        for Missing { informer, unfilled } in missing {
             let cluster = self.cluster_id();
-            tracing::warn!(cluster, informer = %informer.id(), "still waiting for the first sync: {cause}");
+            let (namespace, error) = (unfilled.namespace.as_deref(), unfilled.error.as_ref());
+            let cause = error.map_or_else(|| "no answer yet".to_owned(), ToString::to_string);
+            tracing::warn!(cluster, %informer, namespace, "still waiting for the first sync: {cause}");
         }
     }
 
@@ -201,20 +192,30 @@ impl Client {
     }
 }
 
-fn cause(error: Option<&WatchError>) -> String {
-    error.map_or_else(|| "no answer yet".to_owned(), ToString::to_string)
+/// A cache that is not filled, or a namespace of it.
+struct Missing {
+    informer: InformerId,
+    unfilled: Unfilled,
 }
 
-/// The informers that meet something that waiting will hardly mend.
-fn blocked(missing: &[Arc<dyn Control>]) -> Vec<BlockedInformer> {
-    missing
-        .iter()
-        .filter_map(|informer| {
-            let error = informer.blocking_error().filter(WatchError::is_blocking)?;
-            Some(BlockedInformer {
-                informer: informer.id().clone(),
-                error,
-            })
+fn missing(informers: &[Arc<dyn Control>]) -> Vec<Missing> {
+    let of_one = |informer: &Arc<dyn Control>| {
+        let id = informer.id().clone();
+        informer.unfilled().into_iter().map(move |unfilled| Missing {
+            informer: id.clone(),
+            unfilled,
         })
-        .collect()
+    };
+    informers.iter().flat_map(of_one).collect()
+}
+
+impl Missing {
+    /// If it meets something that waiting will hardly mend.
+    fn blocked(&self) -> Option<BlockedInformer> {
+        let error = self.unfilled.error.clone().filter(WatchError::is_blocking)?;
+        Some(BlockedInformer {
+            informer: self.informer.clone(),
+            error,
+        })
+    }
 }

@@ -11,10 +11,10 @@ use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
 
 use crate::discovery::{Lookup, Mapper};
 use crate::environment::Environment;
-use crate::error::{RegisterError, WatchError};
+use crate::error::RegisterError;
 use crate::informer::options::{InformerId, InformerKey, InformerOptions, Namespaces};
 use crate::informer::restriction::{is_namespace, restrict};
-use crate::informer::status::InformerStats;
+use crate::informer::status::{InformerStats, Unfilled};
 use crate::informer::{Cell, Informer};
 use crate::object::{Object, Scope};
 use crate::sync::Mutex;
@@ -24,8 +24,8 @@ pub(crate) trait Control: Send + Sync {
     fn id(&self) -> &InformerId;
     fn start(&self);
     fn stop(&self);
-    fn is_filled(&self) -> bool;
-    fn blocking_error(&self) -> Option<WatchError>;
+    /// What the first sync still waits for; nothing once the cache is filled.
+    fn unfilled(&self) -> Vec<Unfilled>;
     fn stats(&self) -> InformerStats;
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
@@ -57,14 +57,7 @@ impl Registry {
         asked_at: &'static Location<'static>,
     ) -> Result<Informer<K>, RegisterError> {
         let key = InformerKey::of::<K>(dynamic_type, &options);
-        if let Some(namespace) = key.namespaces.as_one()
-            && !is_namespace(namespace)
-        {
-            return Err(RegisterError::InvalidNamespace {
-                resource: key.id().resource,
-                namespace: namespace.to_owned(),
-            });
-        }
+        check_namespaces(&key)?;
         let wanted = options.transform.clone();
         let made = Cell::new(key.clone(), dynamic_type.clone(), options, asked_at, Arc::clone(env));
         let (cell, started, stopped) = {
@@ -147,6 +140,22 @@ impl<K: Object> Informer<K> {
     }
 }
 
+/// Whether there are namespaces to cover, and each can be one.
+fn check_namespaces(key: &InformerKey) -> Result<(), RegisterError> {
+    let parts = key.namespaces.parts();
+    let resource = || key.id().resource;
+    if parts.is_empty() {
+        return Err(RegisterError::NoNamespaces { resource: resource() });
+    }
+    match parts.iter().flatten().find(|name| !is_namespace(name)) {
+        None => Ok(()),
+        Some(name) => Err(RegisterError::InvalidNamespace {
+            resource: resource(),
+            namespace: name.to_string(),
+        }),
+    }
+}
+
 /// Gives shared informers; made by [`Client::informers`](crate::Client::informers).
 ///
 /// # Guarantees
@@ -177,9 +186,10 @@ impl Informers {
     /// # Errors
     ///
     /// [`RegisterError::TransformConflict`] if it was asked for before with another transform,
-    /// [`RegisterError::InvalidNamespace`] for what cannot be the name of a namespace. With a client that is restricted to
-    /// namespaces, [`RegisterError::OutsideNamespaces`] for another one, and [`RegisterError::UnknownScope`] for all
-    /// namespaces of a dynamic kind of which only the server knows whether it has any.
+    /// [`RegisterError::InvalidNamespace`] for what cannot be the name of a namespace, [`RegisterError::NoNamespaces`]
+    /// for an empty set of them. With a client that is restricted to namespaces, [`RegisterError::OutsideNamespaces`] for
+    /// others, and [`RegisterError::UnknownScope`] for all namespaces of a dynamic kind of which only the server knows
+    /// whether it has any.
     #[track_caller]
     pub fn typed<K: Object<DynamicType: Default>>(
         &self,
@@ -297,13 +307,18 @@ mod tests {
     use crate::informer::options::Namespaces;
     use crate::testing::Item;
 
-    // A namespace is a segment of the request's path: it must not become more than that.
-    #[tokio::test]
-    async fn namespaces_that_would_change_the_path_are_refused() {
+    /// A connection that is never used.
+    fn nobody() -> kube::Client {
         let service = tower::service_fn(|_: http::Request<kube::client::Body>| async {
             Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::empty()))
         });
-        let client = crate::Client::new(kube::Client::new(service, "default")).unwrap();
+        kube::Client::new(service, "default")
+    }
+
+    // A namespace is a segment of the request's path: it must not become more than that.
+    #[tokio::test]
+    async fn namespaces_that_would_change_the_path_are_refused() {
+        let client = crate::Client::new(nobody()).unwrap();
         let ask = |name: &str| {
             let options = InformerOptions::<Item>::default().namespaces(Namespaces::one(name));
             client.informers().typed(options)
@@ -328,5 +343,21 @@ mod tests {
             );
         }
         assert!(ask("kube-system").is_ok());
+        let several = InformerOptions::<Item>::default().namespaces(Namespaces::many(["a", "b/c"]));
+        let error = client.informers().typed(several).unwrap_err();
+        assert!(matches!(&error, RegisterError::InvalidNamespace { namespace, .. } if namespace == "b/c"));
+    }
+
+    // [I37] no namespaces is neither "all" nor an informer that stays empty
+    #[tokio::test]
+    async fn empty_set_of_namespaces_is_refused() {
+        let client = crate::Client::new(nobody()).unwrap();
+        let none = InformerOptions::<Item>::default().namespaces(Namespaces::many([""; 0]));
+        let error = client.informers().typed(none).unwrap_err();
+        assert!(matches!(&error, RegisterError::NoNamespaces { .. }));
+        assert_eq!(
+            error.to_string(),
+            "cannot watch items.test.io/v1: the set of namespaces is empty"
+        );
     }
 }

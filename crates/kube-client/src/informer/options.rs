@@ -12,6 +12,9 @@ use crate::informer::transform::Transform;
 use crate::object::{Object, Representation, Scope};
 
 /// The namespaces that an informer covers. Cluster-scoped kinds ignore it.
+///
+/// Several namespaces are still one informer: one cache with its indexes, one sync, one ordered queue of events per
+/// handler. They cost one list and one watch each, since the server lists either one namespace or all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Namespaces {
@@ -20,7 +23,12 @@ pub enum Namespaces {
     All,
     /// One.
     One(Arc<str>),
+    /// Several. A set of one is the same as [`One`](Self::One); an empty one is refused at registration.
+    Many(Arc<BTreeSet<Arc<str>>>),
 }
+
+/// The most namespaces that are named where an informer is.
+const NAMED: usize = 8;
 
 impl Namespaces {
     /// One namespace.
@@ -28,11 +36,59 @@ impl Namespaces {
         Self::One(Arc::from(namespace))
     }
 
+    /// Several namespaces; order and repetition do not matter.
+    ///
+    /// ```
+    /// use kube_client::Namespaces;
+    ///
+    /// assert_eq!(Namespaces::many(["b", "a", "b"]), Namespaces::many(["a", "b"]));
+    /// assert_eq!(Namespaces::many(["a"]), Namespaces::one("a"));
+    /// ```
+    pub fn many(namespaces: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+        let names: BTreeSet<Arc<str>> = namespaces.into_iter().map(|name| Arc::from(name.as_ref())).collect();
+        Self::Many(Arc::new(names)).canonical()
+    }
+
     /// The namespace, if it is one.
     pub fn as_one(&self) -> Option<&str> {
         match self {
-            Namespaces::All => None,
             Namespaces::One(namespace) => Some(namespace),
+            Namespaces::All | Namespaces::Many(_) => None,
+        }
+    }
+
+    /// Equal for equal sets.
+    fn canonical(self) -> Self {
+        match &self {
+            Namespaces::Many(names) if names.len() == 1 => names.first().cloned().map_or(self, Self::One),
+            _ => self,
+        }
+    }
+
+    /// What has to be listed and watched by itself: everything (`None`), or each namespace, in order.
+    pub(crate) fn parts(&self) -> Vec<Option<Arc<str>>> {
+        match self {
+            Namespaces::All => vec![None],
+            Namespaces::One(name) => vec![Some(Arc::clone(name))],
+            Namespaces::Many(names) => names.iter().cloned().map(Some).collect(),
+        }
+    }
+}
+
+/// Reads as a part of a sentence: ` in namespace a`, ` in namespaces a, b`; empty for all.
+impl fmt::Display for Namespaces {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Namespaces::All => Ok(()),
+            Namespaces::One(name) => write!(f, " in namespace {name}"),
+            Namespaces::Many(names) => {
+                let named: Vec<&str> = names.iter().take(NAMED).map(AsRef::as_ref).collect();
+                write!(f, " in namespaces {}", named.join(", "))?;
+                match names.len().saturating_sub(NAMED) {
+                    0 => Ok(()),
+                    more => write!(f, " and {more} more"),
+                }
+            }
         }
     }
 }
@@ -238,7 +294,7 @@ impl InformerKey {
     pub(crate) fn of<K: Object>(dynamic_type: &K::DynamicType, options: &InformerOptions<K>) -> Self {
         let namespaces = match K::scope(dynamic_type) {
             Scope::Cluster => Namespaces::All,
-            Scope::Namespaced | Scope::Unknown => options.namespaces.clone(),
+            Scope::Namespaced | Scope::Unknown => options.namespaces.clone().canonical(),
         };
         Self {
             kind: TypeId::of::<K>(),
@@ -286,9 +342,7 @@ pub struct InformerId {
 impl fmt::Display for InformerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.resource)?;
-        if let Some(namespace) = self.namespaces.as_one() {
-            write!(f, " in namespace {namespace}")?;
-        }
+        write!(f, "{}", self.namespaces)?;
         if !self.labels.is_empty() {
             write!(f, " with labels {}", self.labels)?;
         }
@@ -381,8 +435,20 @@ mod tests {
 
     #[test]
     fn cluster_scoped_kinds_ignore_the_namespace() {
-        let options = InformerOptions::<Node>::default().namespaces(Namespaces::one("a"));
-        assert_eq!(InformerKey::of::<Node>(&(), &options).namespaces, Namespaces::All);
+        for namespaces in [Namespaces::one("a"), Namespaces::many(["a", "b"])] {
+            let options = InformerOptions::<Node>::default().namespaces(namespaces);
+            assert_eq!(InformerKey::of::<Node>(&(), &options).namespaces, Namespaces::All);
+        }
+    }
+
+    // [I37] equal sets are one informer, however they are written down
+    #[test]
+    fn identity_ignores_how_a_set_of_namespaces_is_written() {
+        let of = |namespaces| key(&InformerOptions::default().namespaces(namespaces));
+        assert_eq!(of(Namespaces::many(["b", "a"])), of(Namespaces::many(["a", "b", "a"])));
+        let set_of_one = Namespaces::Many(Arc::new(BTreeSet::from([Arc::from("a")])));
+        assert_eq!(of(set_of_one), of(Namespaces::one("a")));
+        assert_ne!(of(Namespaces::many(["a", "b"])), of(Namespaces::many(["a", "c"])));
     }
 
     #[test]
@@ -393,6 +459,16 @@ mod tests {
         assert_eq!(
             key(&options).id().to_string(),
             "pods/v1 in namespace prod with fields a=b"
+        );
+        let several = |names: &[String]| {
+            let options = InformerOptions::default().namespaces(Namespaces::many(names));
+            key(&options).id().to_string()
+        };
+        assert_eq!(several(&["b".to_owned(), "a".to_owned()]), "pods/v1 in namespaces a, b");
+        let ten: Vec<String> = (0..10).map(|n| format!("n{n}")).collect();
+        assert_eq!(
+            several(&ten),
+            "pods/v1 in namespaces n0, n1, n2, n3, n4, n5, n6, n7 and 2 more"
         );
     }
 }

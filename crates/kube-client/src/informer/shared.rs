@@ -3,14 +3,22 @@
 //! A change of the store, the push of its events to every handler's queue, and the registration of a handler with its
 //! initial snapshot each happen under the write lock, so they have one order. Code of the user's (index extractors,
 //! drops of objects, wakers) runs before or after, never under it. Synchronous, without tokio types.
+//!
+//! Reflectors write through a [`Part`](crate::informer::part::Part). What belongs to one of them, of which an informer over
+//! several namespaces has one each, is a [`Section`]: its namespace, its version, whether its first list is there. All
+//! else is one: store, indexes, handlers, and "filled", which means every section.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use crate::error::Stopped;
 use crate::event::Event;
 use crate::informer::dispatch::{HandlerQueue, HandlerStats, Wake};
 use crate::informer::index::{IndexDef, Values};
+use crate::informer::options::Namespaces;
+use crate::informer::progress::{Goal, Now, Progress, Source};
+use crate::informer::reflector::version;
 use crate::informer::relist::Relist;
 use crate::informer::store::{Change, Mode, Outcome, Store};
 use crate::key::{KeyRef, ObjectKey};
@@ -25,12 +33,49 @@ pub(crate) struct Shared<K: Object> {
 struct State<K> {
     store: Store<K>,
     handlers: Vec<Arc<HandlerQueue<K>>>,
+    // Invariant: never empty; sorted by namespace; objects of a section are changed through it alone.
+    sections: Box<[Section]>,
+    // Invariant: the number of sections that are not filled; 0 means that the informer is. Never grows.
+    unfilled: usize,
+    stopped: bool,
+    waiters: Waiters,
+}
+
+/// What one reflector keeps current.
+struct Section {
+    // `None` if it is the only one: then the whole store is its own.
+    namespace: Option<Arc<str>>,
     // The first list is in the store. Never goes back.
     filled: bool,
-    stopped: bool,
-    // The resource version up to which the store is current.
+    // The resource version up to which its objects are current.
     version: String,
-    waiters: Waiters,
+    // Who waits for the store to have seen a write to one of its objects.
+    progress: Progress,
+}
+
+/// What a change completes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fills {
+    /// Nothing: it is one of many.
+    Nothing,
+    /// The first list of a section is there, and others are still to come.
+    Section,
+    /// The first list of the last section is there.
+    Informer,
+}
+
+/// One who waits for the store to have seen a write; [`Shared::forget_wait`] ends it.
+#[derive(Debug)]
+pub(crate) struct Wait {
+    goal: Goal,
+    // Invariant: known to the `progress` of the goal's section while present.
+    ticket: Option<u64>,
+}
+
+impl Wait {
+    pub(crate) fn for_goal(goal: Goal) -> Self {
+        Self { goal, ticket: None }
+    }
 }
 
 /// A received change, before its index values are known.
@@ -40,14 +85,26 @@ pub(crate) enum Received<K> {
 }
 
 impl<K: Object> Shared<K> {
-    pub(crate) fn new() -> Self {
+    /// One section per part of `namespaces`, in the same order.
+    pub(crate) fn new(namespaces: &Namespaces) -> Self {
+        let parts = namespaces.parts();
+        let only = parts.len() == 1;
+        let sections: Box<[Section]> = parts
+            .into_iter()
+            .map(|namespace| Section {
+                namespace: namespace.filter(|_| !only),
+                filled: false,
+                version: String::new(),
+                progress: Progress::default(),
+            })
+            .collect();
         Self {
             state: RwLock::new(State {
                 store: Store::new(),
                 handlers: Vec::new(),
-                filled: false,
+                unfilled: sections.len(),
+                sections,
                 stopped: false,
-                version: String::new(),
                 waiters: Waiters::default(),
             }),
         }
@@ -79,12 +136,31 @@ impl<K: Object> Shared<K> {
             .collect()
     }
 
+    /// The version up to which the whole store is current: the smallest of the sections', empty if there is none.
     pub(crate) fn version(&self) -> String {
-        self.state.read().version.clone()
+        let state = self.state.read();
+        let mut smallest = &state.sections[0].version;
+        for section in &state.sections[1..] {
+            match version::compare(&section.version, smallest) {
+                Some(Ordering::Less) => smallest = &section.version,
+                Some(Ordering::Equal | Ordering::Greater) => {}
+                None => return String::new(),
+            }
+        }
+        smallest.clone()
+    }
+
+    /// The version up to which a section's objects are current.
+    pub(crate) fn section_version(&self, at: usize) -> String {
+        self.state.read().sections[at].version.clone()
     }
 
     pub(crate) fn is_filled(&self) -> bool {
-        self.state.read().filled
+        self.state.read().unfilled == 0
+    }
+
+    pub(crate) fn is_section_filled(&self, at: usize) -> bool {
+        self.state.read().sections[at].filled
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
@@ -108,7 +184,7 @@ impl<K: Object> Shared<K> {
             state.handlers.push(Arc::clone(queue));
             let objects = state.store.iter().map(|(_, object)| Arc::clone(object));
             let snapshot: Arc<[Event<K>]> = objects.map(|object| Event::Added { object, initial: true }).collect();
-            queue.push(&snapshot, snapshot.len(), state.filled)
+            queue.push(&snapshot, snapshot.len(), state.unfilled == 0)
         };
         wake.wake();
         true
@@ -119,8 +195,8 @@ impl<K: Object> Shared<K> {
         self.state.write().handlers.retain(|known| !Arc::ptr_eq(known, queue));
     }
 
-    /// Applies what a watch brought, up to `version`, and tells the handlers.
-    pub(crate) fn apply(&self, received: &mut Vec<Received<K>>, version: Option<String>) {
+    /// Applies what a section's watch brought, up to `version`, and tells the handlers.
+    pub(crate) fn apply(&self, at: usize, received: &mut Vec<Received<K>>, version: Option<String>) {
         let mut defs: Vec<IndexDef<K>> = Vec::new();
         let mut changes: Vec<Change<K>> = Vec::with_capacity(received.len());
         changes.extend(received.drain(..).map(|one| match one {
@@ -142,12 +218,21 @@ impl<K: Object> Shared<K> {
             }
             let mut outcome = Outcome::default();
             for change in changes {
+                if let Change::Delete {
+                    key, last: Some(last), ..
+                } = &change
+                    && state.store.find(key.as_ref()).is_none()
+                {
+                    state.sections[at].progress.note_gone(last.metadata().uid);
+                }
                 state.store.apply(change, Mode::Update, &mut outcome);
             }
             if let Some(version) = version {
-                state.version = version;
+                state.sections[at].version = version;
             }
-            let wake = state.publish(&mut outcome, false);
+            let progressed = state.progressed(at, &outcome, Source::Watch);
+            let mut wake = state.publish(&mut outcome, Fills::Nothing);
+            wake.merge(Wake::of(progressed));
             drop(state);
             wake.wake();
             return;
@@ -165,9 +250,19 @@ impl<K: Object> Shared<K> {
         }
     }
 
-    /// Only the resource version moved (a bookmark).
-    pub(crate) fn set_version(&self, version: String) {
-        self.state.write().version = version;
+    /// Only a section's resource version moved (a bookmark).
+    pub(crate) fn set_version(&self, at: usize, version: String) {
+        let progressed = {
+            let mut state = self.state.write();
+            state.sections[at].version = version;
+            state.progressed(at, &Outcome::default(), Source::Watch)
+        };
+        wake_all(progressed);
+    }
+
+    /// A list of a section's newest state is about to be asked for; gives its number.
+    pub(crate) fn begin_list(&self, at: usize) -> u64 {
+        self.state.write().sections[at].progress.begin_list()
     }
 
     /// Reads the store while a list is collected; `f` must not call user code.
@@ -175,8 +270,8 @@ impl<K: Object> Shared<K> {
         f(&self.state.read().store)
     }
 
-    /// Puts a whole list in the place of the old state, in one step, and tells the handlers the difference.
-    pub(crate) fn replace(&self, relist: &Relist<K>, version: String) {
+    /// Puts a whole list in the place of a section's old state, in one step, and tells the handlers the difference.
+    pub(crate) fn replace(&self, at: usize, relist: &Relist<K>, version: String) {
         let mut defs: Vec<IndexDef<K>> = Vec::new();
         let upserts = relist.fresh().map(|object| Change::Upsert {
             object: Arc::clone(object),
@@ -190,28 +285,40 @@ impl<K: Object> Shared<K> {
                 continue;
             }
             let mut outcome = Outcome::default();
-            let store = &mut state.store;
+            let State { store, sections, .. } = &mut *state;
+            let section = &mut sections[at];
             let gone: Vec<u32> = store
-                .iter()
+                .iter_in(section.namespace.as_deref())
                 .filter(|(slot, object)| !relist.contains(*slot, object.metadata().key_ref()))
                 .map(|(slot, _)| slot)
                 .collect();
             for slot in gone {
                 store.delete(slot, None, true, &mut outcome);
             }
-            let initial = !state.filled;
-            let mode = match initial {
+            let first = !std::mem::replace(&mut section.filled, true);
+            section.version = version;
+            let mode = match first {
                 true => Mode::Fill,
                 false if relist.keeps_unchanged() => Mode::Update,
                 false => Mode::Rebuild,
             };
             for change in changes {
-                state.store.apply(change, mode, &mut outcome);
+                store.apply(change, mode, &mut outcome);
             }
-            state.version = version;
-            state.filled = true;
-            let mut wake = state.publish(&mut outcome, initial);
-            if initial {
+            state.unfilled -= usize::from(first);
+            let fills = match first {
+                true if state.unfilled == 0 => Fills::Informer,
+                true => Fills::Section,
+                false => Fills::Nothing,
+            };
+            let source = Source::List {
+                newest: relist.newest,
+                first,
+            };
+            let progressed = state.progressed(at, &outcome, source);
+            let mut wake = state.publish(&mut outcome, fills);
+            wake.merge(Wake::of(progressed));
+            if fills == Fills::Informer {
                 wake.merge(Wake::of(state.waiters.take()));
             }
             drop(state);
@@ -254,20 +361,69 @@ impl<K: Object> Shared<K> {
 
     /// Ends every handler and refuses new ones. The cache stays readable.
     pub(crate) fn stop(&self) {
-        let (handlers, waiters) = {
+        let (handlers, waiters, waiting) = {
             let mut state = self.state.write();
             state.stopped = true;
-            (std::mem::take(&mut state.handlers), state.waiters.take())
+            let waiting: Vec<Waker> = state
+                .sections
+                .iter()
+                .flat_map(|section| section.progress.wakers())
+                .collect();
+            (std::mem::take(&mut state.handlers), state.waiters.take(), waiting)
         };
         for queue in handlers {
             queue.stop();
         }
         wake_all(waiters);
+        wake_all(waiting);
+    }
+
+    /// Whether the store has seen a write. On `Pending` the waker is kept; drop the wait through
+    /// [`forget_wait`](Self::forget_wait).
+    pub(crate) fn poll_reached(&self, wait: &mut Wait, cx: &Context<'_>) -> Poll<Result<(), Stopped>> {
+        let mut state = self.state.write();
+        let at = state.section_of(wait.goal.key());
+        let reached = match wait.ticket {
+            Some(ticket) => state.sections[at].progress.poll(ticket, cx.waker()),
+            None => state.sections[at].progress.is_reached(&wait.goal, &state.now(at)),
+        };
+        let result = match (reached, state.stopped) {
+            (true, _) => Ok(()),
+            (false, true) => Err(Stopped),
+            (false, false) => {
+                if wait.ticket.is_none() {
+                    wait.ticket = Some(state.sections[at].progress.wait(wait.goal.clone(), cx.waker()));
+                }
+                return Poll::Pending;
+            }
+        };
+        if let Some(ticket) = wait.ticket.take() {
+            state.sections[at].progress.forget(ticket);
+        }
+        Poll::Ready(result)
+    }
+
+    pub(crate) fn forget_wait(&self, wait: &mut Wait) {
+        if let Some(ticket) = wait.ticket.take() {
+            let mut state = self.state.write();
+            let at = state.section_of(wait.goal.key());
+            state.sections[at].progress.forget(ticket);
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn waiting_for_progress(&self) -> usize {
+        let state = self.state.read();
+        state
+            .sections
+            .iter()
+            .map(|section| section.progress.wakers().len())
+            .sum()
     }
 
     pub(crate) fn poll_filled(&self, ticket: &mut Option<u64>, cx: &Context<'_>) -> Poll<Result<(), Stopped>> {
         let mut state = self.state.write();
-        if state.filled {
+        if state.unfilled == 0 {
             return Poll::Ready(Ok(()));
         }
         if state.stopped {
@@ -290,16 +446,44 @@ impl<K: Object> Shared<K> {
 }
 
 impl<K: Object> State<K> {
-    /// Pushes the events to every handler. `fills`: this is the first state.
-    fn publish(&self, outcome: &mut Outcome<K>, fills: bool) -> Wake {
+    /// The section that the objects of this key's namespace belong to. A key that no section covers waits with the first.
+    fn section_of(&self, key: &ObjectKey) -> usize {
+        let namespace = key.namespace();
+        let own = |section: &Section| section.namespace.as_deref() == namespace;
+        self.sections.iter().position(own).unwrap_or_default()
+    }
+
+    /// A section as one who waits for a write sees it.
+    fn now(&self, at: usize) -> Now<'_, K> {
+        let section = &self.sections[at];
+        Now {
+            store: &self.store,
+            version: &section.version,
+            filled: section.filled,
+        }
+    }
+
+    /// Tells those who wait for writes to a section's objects what has changed; gives who is to be woken.
+    fn progressed(&mut self, at: usize, outcome: &Outcome<K>, source: Source) -> Vec<Waker> {
+        let mut progress = std::mem::take(&mut self.sections[at].progress);
+        let wakers = progress.advance(&outcome.events, source, &self.now(at));
+        self.sections[at].progress = progress;
+        wakers
+    }
+
+    /// Pushes the events to every handler.
+    fn publish(&self, outcome: &mut Outcome<K>, fills: Fills) -> Wake {
         let mut wake = Wake::default();
-        if self.handlers.is_empty() || (outcome.events.is_empty() && !fills) {
+        if self.handlers.is_empty() || (outcome.events.is_empty() && fills != Fills::Informer) {
             return wake;
         }
-        let initial = if fills { outcome.events.len() } else { 0 };
+        let initial = match fills {
+            Fills::Nothing => 0,
+            Fills::Section | Fills::Informer => outcome.events.len(),
+        };
         let batch: Arc<[Event<K>]> = std::mem::take(&mut outcome.events).into();
         for queue in &self.handlers {
-            wake.merge(queue.push(&batch, initial, fills));
+            wake.merge(queue.push(&batch, initial, fills == Fills::Informer));
         }
         wake
     }

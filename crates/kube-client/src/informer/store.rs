@@ -1,7 +1,8 @@
 //! The cache of one informer: objects by key, by namespace, and by each secondary index.
 //!
 //! Owns the tables and the rule that turns a received object into an event. Knows no locks (see `shared`), no handlers
-//! and no network. One writer, the reflector; nothing here calls code of the user's.
+//! and no network. Each object has one writer, the reflector of its namespace. Of the user's code, only
+//! [`Object::metadata`] is called here.
 //!
 //! # Design
 //!
@@ -120,6 +121,17 @@ impl<K: Object> Store<K> {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Arc<K>)> {
         let numbered = (0_u32..).zip(&self.entries);
         numbered.filter_map(|(slot, entry)| entry.as_ref().map(|entry| (slot, &entry.object)))
+    }
+
+    /// Every object of one namespace, or of all, with its slot.
+    pub(crate) fn iter_in(&self, namespace: Option<&str>) -> impl Iterator<Item = (u32, &Arc<K>)> {
+        let (all, some) = match namespace {
+            None => (Some(self.iter()), None),
+            Some(namespace) => (None, self.namespaces.get(namespace)),
+        };
+        let some = some.into_iter().flat_map(Posting::iter);
+        let some = some.filter_map(|slot| self.object(slot).map(|object| (slot, object)));
+        all.into_iter().flatten().chain(some)
     }
 
     /// Every object, or those of one namespace.

@@ -1,6 +1,7 @@
 //! Turns what goes wrong on the wire into a [`WatchError`]: the class that decides what happens next, and one sentence
 //! for people.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, Response, StatusCode, header};
@@ -19,35 +20,41 @@ const STATUS_PATIENCE: Duration = Duration::from_secs(5);
 /// Makes the errors of one informer, or of discovery.
 #[derive(Debug, Clone)]
 pub(crate) struct Failures {
-    // `pods`, `deployments.apps`
-    plural: String,
+    // `pods`, `deployments.apps in namespace prod`
+    what: String,
     version: String,
+    namespace: Option<Arc<str>>,
 }
 
 impl Failures {
-    pub(crate) fn new(resource: &ApiResource) -> Self {
-        let plural = if resource.group.is_empty() {
-            resource.plural.clone()
-        } else {
-            format!("{}.{}", resource.plural, resource.group)
-        };
+    /// `namespace` is the one that is listed and watched; `None` if all are.
+    pub(crate) fn new(resource: &ApiResource, namespace: Option<&Arc<str>>) -> Self {
+        let mut what = resource.plural.clone();
+        if !resource.group.is_empty() {
+            what = format!("{what}.{}", resource.group);
+        }
+        if let Some(namespace) = namespace {
+            what = format!("{what} in namespace {namespace}");
+        }
         Self {
-            plural,
+            what,
             version: resource.version.clone(),
+            namespace: namespace.cloned(),
         }
     }
 
     /// For requests that are about no single resource.
     pub(crate) fn named(what: &str) -> Self {
         Self {
-            plural: what.to_owned(),
+            what: what.to_owned(),
             version: String::new(),
+            namespace: None,
         }
     }
 
     /// An error with a sentence that begins with its class.
     pub(crate) fn of(&self, step: Step, kind: WatchErrorKind, detail: &str) -> WatchError {
-        let what = &self.plural;
+        let what = &self.what;
         let sentence = match &kind {
             WatchErrorKind::Unauthorized => "unauthorized: the credentials are missing or not accepted".to_owned(),
             WatchErrorKind::Forbidden => format!("forbidden: cannot {step} {what}"),
@@ -80,7 +87,12 @@ impl Failures {
         } else {
             format!("{sentence}: {detail}")
         };
-        WatchError { step, kind, message }
+        WatchError {
+            step,
+            kind,
+            namespace: self.namespace.clone(),
+            message,
+        }
     }
 
     /// No answer at all.
@@ -97,18 +109,30 @@ impl Failures {
     /// An answer that is not a success.
     pub(crate) async fn refusal(&self, step: Step, response: Response<Body>) -> WatchError {
         let (parts, body) = response.into_parts();
+        let code = parts.status.as_u16();
         // If the body fails too, or does not come, the status code has to do.
         let bytes = match timeout(STATUS_PATIENCE, Limited::new(body, LARGEST_STATUS).collect()).await {
             Ok(Ok(collected)) => collected.to_bytes(),
             Ok(Err(_)) | Err(_) => bytes::Bytes::new(),
         };
-        let status: Status = serde_json::from_slice(&bytes).unwrap_or_else(|_| {
-            let text = String::from_utf8_lossy(&bytes);
-            let first_line = text.lines().next().unwrap_or_default().trim();
-            Status::failure(first_line, "")
-        });
+        let text = String::from_utf8_lossy(&bytes);
+        let status = if is_web_page(&parts.headers, &text) {
+            // A proxy on the way answers. It may well refuse, slow down or fail; what else its codes mean is not what the
+            // API means with them.
+            let page = title(&text).map_or_else(String::new, |title| format!(" titled {title:?}"));
+            let detail = format!("its answer is {} with a web page{page}", parts.status);
+            if matches!(code, 400 | 404 | 405 | 410 | 422 | 501) {
+                return self.of(step, WatchErrorKind::NotKubernetes, &detail);
+            }
+            Status::failure(&format!("this is not the API server, {detail}"), "")
+        } else {
+            serde_json::from_slice(&bytes).unwrap_or_else(|_| {
+                let first_line = text.lines().next().unwrap_or_default().trim();
+                Status::failure(first_line, "")
+            })
+        };
         let retry_after = retry_after(&parts.headers);
-        self.status(step, parts.status.as_u16(), retry_after, &status)
+        self.status(step, code, retry_after, &status)
     }
 
     /// A `Status`, from an answer or an ERROR event.
@@ -147,6 +171,22 @@ fn is_too_large(status: &Status) -> bool {
         || status.message.contains("Too large resource version")
 }
 
+/// Whether the answer is HTML, as proxies send it. The API server sends JSON, and plain text for paths it does not serve.
+fn is_web_page(headers: &HeaderMap, text: &str) -> bool {
+    let media_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    match media_type {
+        Some(media_type) => media_type.to_ascii_lowercase().contains("html"),
+        None => text.trim_start().starts_with('<'),
+    }
+}
+
+/// The title of a web page, if it has a short one.
+fn title(page: &str) -> Option<&str> {
+    let (_, rest) = page.split_once("<title>")?;
+    let (title, _) = rest.split_once("</title>")?;
+    Some(title.trim()).filter(|title| !title.is_empty() && title.len() <= 100)
+}
+
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds))
@@ -167,7 +207,7 @@ mod tests {
     use k8s_openapi::api::apps::v1::Deployment;
 
     fn failures() -> Failures {
-        Failures::new(&ApiResource::erase::<Deployment>(&()))
+        Failures::new(&ApiResource::erase::<Deployment>(&()), None)
     }
 
     async fn refusal(code: u16, body: &str) -> WatchError {
@@ -208,6 +248,18 @@ mod tests {
         assert!(!error.is_blocking());
     }
 
+    // [I37] the namespace is named
+    #[test]
+    fn refusals_name_the_namespace() {
+        let resource = ApiResource::erase::<Deployment>(&());
+        let error = Failures::new(&resource, Some(&Arc::from("prod"))).of(Step::Watch, WatchErrorKind::Forbidden, "");
+        assert_eq!(
+            error.to_string(),
+            "forbidden: cannot watch deployments.apps in namespace prod"
+        );
+        assert_eq!(error.namespace.as_deref(), Some("prod"));
+    }
+
     #[tokio::test]
     async fn too_large_versions_are_told_by_cause_or_text() {
         let by_cause = r#"{"code":504,"reason":"Timeout","message":"x","details":{"causes":[{"reason":"ResourceVersionTooLarge"}]}}"#;
@@ -217,6 +269,48 @@ mod tests {
             assert_eq!(refusal(504, body).await.kind, WatchErrorKind::VersionTooLarge);
         }
         assert_eq!(refusal(504, "{}").await.kind, WatchErrorKind::Server { code: 504 });
+    }
+
+    // [I24] a proxy's page is told as what it is, not as what its code means in the API
+    #[tokio::test]
+    async fn web_pages_of_proxies_are_told_as_such() {
+        let page = "<html><head><title>404 Not Found</title></head><body>nginx</body></html>";
+        let answer = |code: u16, media_type: Option<&str>, body: &str| {
+            let mut response = Response::builder().status(code);
+            if let Some(media_type) = media_type {
+                response = response.header("Content-Type", media_type);
+            }
+            let response = response.body(Body::from(body.as_bytes().to_vec())).unwrap();
+            async move { failures().refusal(Step::List, response).await }
+        };
+        for (code, media_type) in [
+            (404, Some("text/html; charset=utf-8")),
+            (404, None),
+            (405, None),
+            (410, None),
+        ] {
+            let error = answer(code, media_type, page).await;
+            assert_eq!(error.kind, WatchErrorKind::NotKubernetes, "{code}");
+            assert!(error.is_blocking());
+        }
+        assert_eq!(
+            answer(404, None, page).await.to_string(),
+            "this is not a Kubernetes API server: its answer is 404 Not Found with a web page titled \"404 Not Found\""
+        );
+        let kinds = [
+            (401, WatchErrorKind::Unauthorized),
+            (403, WatchErrorKind::Forbidden),
+            (429, WatchErrorKind::TooManyRequests { retry_after: None }),
+            (503, WatchErrorKind::Server { code: 503 }),
+        ];
+        for (code, kind) in kinds {
+            let error = answer(code, Some("text/html"), "<html></html>").await;
+            assert_eq!(error.kind, kind);
+            assert!(error.to_string().contains("with a web page"), "{error}");
+        }
+        // the API server's own text for a group that it does not serve
+        let text = answer(404, Some("text/plain; charset=utf-8"), "404 page not found\n").await;
+        assert_eq!(text.kind, WatchErrorKind::NotFound);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use tokio::time::timeout;
 
 use crate::decode::Undecodable;
 use crate::decode::event::WatchEvent;
+use crate::decode::inflate::{Inflate, PACKED_PIECE};
 use crate::decode::list::{ListMeta, ListReader};
 use crate::error::{Step, WatchError, WatchErrorKind};
 use crate::informer::options::OnUndecodable;
@@ -34,18 +35,23 @@ struct Incoming<K> {
 }
 
 impl<K: Object> Reflector<K> {
-    fn incoming(&self) -> Incoming<K> {
+    /// Call it before the request is sent: `newest` says that it asks for the newest state, which then answers those who
+    /// wait for a write.
+    fn incoming(&self, newest: bool) -> Incoming<K> {
+        let mut relist = Relist::new(self.keep_unchanged);
+        relist.newest = newest.then(|| self.shared.begin_list());
         Incoming {
-            relist: Relist::new(self.keep_unchanged),
+            relist,
             undecodable: Vec::new(),
         }
     }
 
-    /// Fetches the whole state in pages and puts it into the cache.
+    /// Fetches the whole state in pages and puts it into the cache. An expired page starts it over once, without pages.
     pub(super) async fn list_paged(&mut self) -> Result<(), WatchError> {
         let mut limit = self.tuning.page_size;
+        let mut started_over = false;
         'whole: loop {
-            let mut incoming = self.incoming();
+            let mut incoming = self.incoming(self.wants_newest());
             let mut token = String::new();
             loop {
                 let at = match token.as_str() {
@@ -58,10 +64,12 @@ impl<K: Object> Reflector<K> {
                     Ok(meta) if meta.next.is_empty() => return self.commit(&incoming, meta.resource_version),
                     Ok(meta) => token = meta.next,
                     // The pages were too slow for the server's memory: fetch the newest state as one.
-                    Err(error) if error.kind == WatchErrorKind::Expired && !token.is_empty() => {
+                    // A server that gives pages all the same, and lets them expire again, is one for the back-off.
+                    Err(error) if error.kind == WatchErrorKind::Expired && !token.is_empty() && !started_over => {
                         self.fail(error);
                         self.start = Start::Newest;
                         limit = 0;
+                        started_over = true;
                         continue 'whole;
                     }
                     Err(error) => return Err(error),
@@ -76,11 +84,17 @@ impl<K: Object> Reflector<K> {
             .target
             .list(at)
             .map_err(|error| fail(WatchErrorKind::Refused, &error.to_string()))?;
-        let response = self.send(Step::List, request, LIST_SILENCE).await?;
-        self.read_page(response.into_body(), incoming).await
+        let (body, inflate) = self.send(Step::List, request, LIST_SILENCE).await?;
+        self.read_page(body, inflate, incoming).await
     }
 
-    async fn read_page(&self, mut body: Body, incoming: &mut Incoming<K>) -> Result<ListMeta, WatchError> {
+    async fn read_page(
+        &self,
+        mut body: Body,
+        mut inflate: Inflate,
+        incoming: &mut Incoming<K>,
+    ) -> Result<ListMeta, WatchError> {
+        let piece_length = if inflate.is_plain() { PIECE } else { PACKED_PIECE };
         let fail = |kind, detail: &str| self.failures.of(Step::List, kind, detail);
         let mut reader = ListReader::new();
         let mut each = |object| self.receive(incoming, object);
@@ -91,10 +105,14 @@ impl<K: Object> Reflector<K> {
                 Ok(Some(Ok(frame))) => frame.into_data().unwrap_or_default(), // trailers say nothing
                 Ok(None) => break,
             };
-            for piece in chunk.chunks(PIECE) {
-                let read = reader.push(piece, &self.decoder, &mut each);
-                read.map_err(|error| fail(WatchErrorKind::Protocol, &error.to_string()))?;
-                tokio::task::consume_budget().await;
+            for piece in chunk.chunks(piece_length) {
+                let unpacked = inflate.push(piece);
+                let unpacked = unpacked.map_err(|error| fail(WatchErrorKind::Protocol, &error.to_string()))?;
+                for piece in unpacked.chunks(PIECE) {
+                    let read = reader.push(piece, &self.decoder, &mut each);
+                    read.map_err(|error| fail(WatchErrorKind::Protocol, &error.to_string()))?;
+                    tokio::task::consume_budget().await;
+                }
             }
         }
         let meta = reader.finish(&self.decoder, &mut each);
@@ -116,7 +134,7 @@ impl<K: Object> Reflector<K> {
             Err(bad) => {
                 if let Some(key) = &bad.key {
                     self.shared
-                        .with_store(|store| incoming.relist.keep(store, key.as_ref()));
+                        .with_store(|store| incoming.relist.keep(store, key.as_ref(), &bad.uid));
                 }
                 incoming.undecodable.push(bad);
             }
@@ -152,8 +170,8 @@ impl<K: Object> Reflector<K> {
         } else {
             String::new()
         };
+        let mut incoming = self.incoming(version.is_empty());
         let mut connection = self.open(Step::List, &version, true).await?;
-        let mut incoming = self.incoming();
         connection.limit(STREAMING_LIST);
         let silence = Some(self.tuning.silence);
         loop {

@@ -1,14 +1,15 @@
 //! Following changes on an open watch, and opening one.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::decode::Undecodable;
 use crate::decode::event::{NotAnEvent, WatchEvent};
 use crate::error::{Step, WatchError, WatchErrorKind};
-use crate::informer::reflector::Reflector;
 use crate::informer::reflector::answer::ANSWER;
 use crate::informer::reflector::connection::{Connection, Read, ReadError};
+use crate::informer::reflector::{Reflector, version};
 use crate::informer::shared::Received;
 use crate::informer::status::Phase;
 use crate::object::Object;
@@ -44,9 +45,9 @@ impl<K: Object> Reflector<K> {
         let timeout = Duration::from_secs(fastrand::u64(300..600));
         let request = self.target.watch(version, timeout, initial_events);
         let request = request.map_err(|error| self.failures.of(step, WatchErrorKind::Refused, &error.to_string()))?;
-        let response = self.send(step, request, ANSWER).await?;
+        let (body, inflate) = self.send(step, request, ANSWER).await?;
         self.status.update(|status| status.watches += 1);
-        Ok(Connection::new(response.into_body(), timeout))
+        Ok(Connection::new(body, inflate, timeout))
     }
 
     pub(super) async fn open_watch(&mut self) -> Result<Connection, WatchError> {
@@ -119,14 +120,13 @@ impl<K: Object> Reflector<K> {
         })?;
         match event {
             WatchEvent::Upsert { object: Ok(object), .. } => {
-                pending.see(object.metadata().resource_version);
+                self.see(pending, object.metadata().resource_version);
                 self.clear_undecodable(&object);
                 pending.changes.push(Received::Upsert(Arc::new(object)));
             }
             WatchEvent::Deleted(Ok(object)) => {
-                let meta = object.metadata();
-                pending.see(meta.resource_version);
-                let key = meta.key();
+                self.see(pending, object.metadata().resource_version);
+                let key = object.metadata().key();
                 self.clear_undecodable(&object);
                 pending.changes.push(Received::Delete {
                     key,
@@ -134,11 +134,18 @@ impl<K: Object> Reflector<K> {
                 });
             }
             // The last good version stays until a good one or a delete comes.
-            WatchEvent::Upsert { object: Err(bad), .. } => self.fail_decode(&bad),
+            WatchEvent::Upsert { object: Err(bad), .. } => {
+                self.see(pending, &bad.version);
+                self.fail_decode(&bad);
+            }
             WatchEvent::Deleted(Err(bad)) => self.take_undecodable_delete(bad, pending),
             WatchEvent::Bookmark { version, .. } => {
                 self.has_bookmarks = true;
-                pending.see(&version);
+                if self.version.is_empty() && !version.is_empty() {
+                    pending.version = Some(version);
+                } else {
+                    self.see(pending, &version);
+                }
             }
             WatchEvent::Error(status) => return Err(self.failures.status(Step::Watch, status.code, None, &status)),
             WatchEvent::Unknown(kind) => tracing::debug!("ignoring a watch event of unknown type {kind:?}"),
@@ -146,7 +153,27 @@ impl<K: Object> Reflector<K> {
         Ok(())
     }
 
+    /// An event or bookmark carries this version: the cache is current up to it.
+    ///
+    /// Nothing that carries none resets it, and nothing older takes it back: a server may send the last version of a
+    /// deleted object with its deletion. A watch from no version at all begins with the state, whose versions are not the
+    /// watch's; there only a bookmark tells.
+    fn see(&self, pending: &mut Pending<K>, version: &str) {
+        let known = pending.version.as_deref().unwrap_or(&self.version);
+        if version.is_empty() || known.is_empty() || version::compare(version, known) == Some(Ordering::Less) {
+            return;
+        }
+        match &mut pending.version {
+            Some(known) => {
+                known.clear();
+                known.push_str(version);
+            }
+            None => pending.version = Some(version.to_owned()),
+        }
+    }
+
     fn take_undecodable_delete(&mut self, bad: Undecodable, pending: &mut Pending<K>) {
+        self.see(pending, &bad.version);
         match bad.key {
             Some(key) => {
                 self.status.update(|status| status.undecodable.remove(&key));
@@ -186,22 +213,6 @@ impl<K: Object> Reflector<K> {
                 .failures
                 .of(step, WatchErrorKind::Silent, "nothing came for too long"),
             ReadError::Broken(error) => self.failures.transport(step, error),
-        }
-    }
-}
-
-impl<K> Pending<K> {
-    /// An event or bookmark carries this version; one without it changes nothing.
-    fn see(&mut self, version: &str) {
-        if version.is_empty() {
-            return;
-        }
-        match &mut self.version {
-            Some(known) => {
-                known.clear();
-                known.push_str(version);
-            }
-            None => self.version = Some(version.to_owned()),
         }
     }
 }

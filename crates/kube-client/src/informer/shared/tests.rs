@@ -17,7 +17,7 @@ fn relist(shared: &Shared<Item>, items: &[Arc<Item>], version: &str) {
     for item in items {
         drop(shared.with_store(|store| relist.upsert(store, Arc::new(Item::clone(item)))));
     }
-    shared.replace(&relist, version.to_owned());
+    shared.replace(0, &relist, version.to_owned());
     shared.check_invariants();
 }
 
@@ -46,7 +46,7 @@ fn text(events: &[Event<Item>]) -> Vec<String> {
 // [I16] a relist tells deletes that were missed, and keeps the `Arc` of what is unchanged
 #[test]
 fn relist_tells_the_difference_in_one_step() {
-    let shared = Shared::new();
+    let shared = Shared::new(&Namespaces::All);
     let queue = register(&shared);
     relist(&shared, &[item("a", "1", 1), item("b", "1", 2), item("c", "1", 3)], "3");
     assert_eq!(
@@ -76,7 +76,7 @@ fn relist_tells_the_difference_in_one_step() {
 
 #[test]
 fn relist_takes_updates_and_deletes_before_it_is_whole() {
-    let shared = Shared::new();
+    let shared = Shared::new(&Namespaces::All);
     relist(&shared, &[item("a", "1", 1), item("b", "1", 2)], "2");
     let queue = register(&shared);
     take_all(&queue);
@@ -93,9 +93,9 @@ fn relist_takes_updates_and_deletes_before_it_is_whole() {
             list.upsert(store, item);
         }
         list.remove(store, key("d").as_ref());
-        list.keep(store, key("b").as_ref());
+        list.keep(store, key("b").as_ref(), "");
     });
-    shared.replace(&list, "6".to_owned());
+    shared.replace(0, &list, "6".to_owned());
     shared.check_invariants();
     assert_eq!(text(&take_all(&queue)), ["Added(n/c, initial: false)", "Updated(n/a)"]);
     assert_eq!(shared.get(key("c").as_ref()).unwrap().value, "c@4");
@@ -106,7 +106,7 @@ fn relist_takes_updates_and_deletes_before_it_is_whole() {
 fn registration_amid_changes_loses_and_repeats_nothing() {
     let seed = fastrand::u64(..);
     println!("seed {seed}");
-    let shared: Arc<Shared<Item>> = Arc::new(Shared::new());
+    let shared: Arc<Shared<Item>> = Arc::new(Shared::new(&Namespaces::All));
     relist(&shared, &[], "0");
     let done = Arc::new(AtomicBool::new(false));
     let writer = std::thread::spawn({
@@ -123,7 +123,7 @@ fn registration_amid_changes_loses_and_repeats_nothing() {
                 } else {
                     Received::Upsert(item(&name, "u", version))
                 }];
-                shared.apply(&mut changes, Some(version.to_string()));
+                shared.apply(0, &mut changes, Some(version.to_string()));
             }
             done.store(true, Ordering::SeqCst);
         }
@@ -154,7 +154,7 @@ fn registration_amid_changes_loses_and_repeats_nothing() {
 // [I25] an index added while a writer is at work is complete when `add_index` returns
 #[test]
 fn index_added_amid_changes_is_complete() {
-    let shared: Arc<Shared<Item>> = Arc::new(Shared::new());
+    let shared: Arc<Shared<Item>> = Arc::new(Shared::new(&Namespaces::All));
     let items: Vec<Arc<Item>> = (0..500).map(|n| item(&format!("i{n}"), "u", 1)).collect();
     relist(&shared, &items, "1");
     let writer = std::thread::spawn({
@@ -163,6 +163,7 @@ fn index_added_amid_changes_is_complete() {
             for version in 2..2000_u64 {
                 let name = format!("i{}", version % 700);
                 shared.apply(
+                    0,
                     &mut vec![Received::Upsert(item(&name, "u", version))],
                     Some(version.to_string()),
                 );
@@ -194,7 +195,7 @@ fn index_of_the_same_name_needs_the_same_definition() {
     fn by_value(item: &Item) -> [String; 1] {
         [item.value.clone()]
     }
-    let shared: Shared<Item> = Shared::new();
+    let shared: Shared<Item> = Shared::new(&Namespaces::All);
     let first = IndexDef::new("x", by_value);
     assert_eq!(shared.add_index(&first).ok(), Some(0));
     assert_eq!(
@@ -212,7 +213,7 @@ fn index_of_the_same_name_needs_the_same_definition() {
 // [I39] a panicking extractor costs that object its values, nothing else
 #[test]
 fn panicking_extractor_gives_no_values() {
-    let shared: Shared<Item> = Shared::new();
+    let shared: Shared<Item> = Shared::new(&Namespaces::All);
     let index = shared.add_index(&IndexDef::new("x", |item: &Item| {
         assert_ne!(item.metadata.name, "bad", "a panic on purpose");
         Some("v")
@@ -226,7 +227,7 @@ fn panicking_extractor_gives_no_values() {
 // [I13] after a stop: refused, reported, the cache stays readable
 #[test]
 fn registration_after_stop_is_refused() {
-    let shared: Shared<Item> = Shared::new();
+    let shared: Shared<Item> = Shared::new(&Namespaces::All);
     relist(&shared, &[item("a", "u", 1)], "1");
     shared.stop();
     let queue = Arc::new(HandlerQueue::new(HandlerOptions::default()));
