@@ -28,7 +28,8 @@ use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::Selector;
 use kube_client::{
-    Client, Event, HandlerOptions, Informer, InformerOptions, Namespaces, ObjectKey, Registration, WatchError, on_event,
+    Client, ClientBuilder, Event, HandlerOptions, Informer, InformerOptions, Namespaces, ObjectKey, Registration,
+    WatchError, on_event,
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -45,13 +46,17 @@ pub(crate) struct Rig {
 
 impl Rig {
     pub(crate) fn new(server: Server) -> Self {
+        Self::with(server, |builder| builder)
+    }
+
+    /// With other than the default choices for the client.
+    pub(crate) fn with(server: Server, choose: impl FnOnce(ClientBuilder) -> ClientBuilder) -> Self {
         let errors: Arc<Mutex<Vec<WatchError>>> = Arc::default();
         let sink = Arc::clone(&errors);
-        let client = Client::builder()
+        let builder = Client::builder()
             .user_agent("informer-case")
-            .watch_error_handler(move |_, error| sink.lock().unwrap().push(error.clone()))
-            .build_with(server.client())
-            .unwrap();
+            .watch_error_handler(move |_, error| sink.lock().unwrap().push(error.clone()));
+        let client = choose(builder).build_with(server.client()).unwrap();
         Self {
             server,
             client,

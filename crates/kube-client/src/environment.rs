@@ -13,6 +13,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::client::Tune;
 use crate::error::{WatchError, WatchErrorKind};
+use crate::informer::options::Namespaces;
 use crate::informer::reflector::Packed;
 use crate::informer::{InformerId, metrics};
 
@@ -28,6 +29,8 @@ pub(crate) struct Environment {
     // Which answers the informers ask for packed.
     pub(crate) packed: Packed,
     pub(crate) cluster: Arc<str>,
+    // What informers of namespaced kinds may cover.
+    pub(crate) namespaces: Namespaces,
     pub(crate) on_watch_error: Option<WatchErrorHandler>,
     // Notified when an informer appears, fills, fails or stops.
     pub(crate) changed: Arc<Notify>,

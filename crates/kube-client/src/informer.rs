@@ -17,6 +17,7 @@ pub(crate) mod progress;
 pub(crate) mod reflector;
 pub(crate) mod registration;
 pub(crate) mod relist;
+pub(crate) mod restriction;
 pub(crate) mod runner;
 pub(crate) mod shared;
 pub(crate) mod status;

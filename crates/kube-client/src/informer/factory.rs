@@ -9,12 +9,14 @@ use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
 
+use crate::discovery::{Lookup, Mapper};
 use crate::environment::Environment;
 use crate::error::RegisterError;
-use crate::informer::options::{InformerId, InformerKey, InformerOptions};
+use crate::informer::options::{InformerId, InformerKey, InformerOptions, Namespaces};
+use crate::informer::restriction::{is_namespace, restrict};
 use crate::informer::status::{InformerStats, Unfilled};
 use crate::informer::{Cell, Informer};
-use crate::object::Object;
+use crate::object::{Object, Scope};
 use crate::sync::Mutex;
 
 /// What the client does with an informer, whatever its type.
@@ -138,6 +140,25 @@ impl Registry {
     }
 }
 
+/// An informer of the client itself: nobody shares it, and no sync waits for it. Whoever makes it starts it; the client's
+/// stop stops it.
+pub(crate) fn unlisted<K: Object>(
+    env: &Arc<Environment>,
+    dynamic_type: &K::DynamicType,
+    options: InformerOptions<K>,
+) -> Informer<K> {
+    let key = InformerKey::of::<K>(dynamic_type, &options);
+    let cell = Cell::new(key, dynamic_type.clone(), options, Location::caller(), Arc::clone(env));
+    Informer::new(Arc::new(cell))
+}
+
+impl<K: Object> Informer<K> {
+    /// Stops this informer alone.
+    pub(crate) fn stop(&self) {
+        self.cell.stop();
+    }
+}
+
 /// Whether there are namespaces to cover, and each can be one.
 fn check_namespaces(key: &InformerKey) -> Result<(), RegisterError> {
     let parts = key.namespaces.parts();
@@ -154,12 +175,6 @@ fn check_namespaces(key: &InformerKey) -> Result<(), RegisterError> {
     }
 }
 
-/// Whether a namespace could have this name, as far as it must be known to be one segment of a path.
-fn is_namespace(name: &str) -> bool {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    !name.is_empty() && name != "." && name != ".." && name.bytes().all(plain)
-}
-
 /// Gives shared informers; made by [`Client::informers`](crate::Client::informers).
 ///
 /// # Guarantees
@@ -173,11 +188,16 @@ fn is_namespace(name: &str) -> bool {
 pub struct Informers {
     env: Arc<Environment>,
     registry: Arc<Registry>,
+    discovery: Arc<Mapper>,
 }
 
 impl Informers {
-    pub(crate) fn new(env: Arc<Environment>, registry: Arc<Registry>) -> Self {
-        Self { env, registry }
+    pub(crate) fn new(env: Arc<Environment>, registry: Arc<Registry>, discovery: Arc<Mapper>) -> Self {
+        Self {
+            env,
+            registry,
+            discovery,
+        }
     }
 
     /// The informer of a kind that its Rust type names.
@@ -186,7 +206,9 @@ impl Informers {
     ///
     /// [`RegisterError::TransformConflict`] if it was asked for before with another transform,
     /// [`RegisterError::InvalidNamespace`] for what cannot be the name of a namespace, [`RegisterError::NoNamespaces`]
-    /// for an empty set of them.
+    /// for an empty set of them. With a client that is restricted to namespaces, [`RegisterError::OutsideNamespaces`] for
+    /// others, and [`RegisterError::UnknownScope`] for all namespaces of a dynamic kind of which only the server knows
+    /// whether it has any.
     #[track_caller]
     pub fn typed<K: Object<DynamicType: Default>>(
         &self,
@@ -232,10 +254,48 @@ impl Informers {
     pub fn of<K: Object>(
         &self,
         dynamic_type: &K::DynamicType,
-        options: InformerOptions<K>,
+        mut options: InformerOptions<K>,
     ) -> Result<Informer<K>, RegisterError> {
+        options.namespaces = self.covered::<K>(dynamic_type, options.namespaces)?;
         self.registry
             .get_or_insert(&self.env, dynamic_type, options, Location::caller())
+    }
+
+    /// What an informer covers that is asked to cover `wanted`, with the restriction of the client.
+    fn covered<K: Object>(
+        &self,
+        dynamic_type: &K::DynamicType,
+        wanted: Namespaces,
+    ) -> Result<Namespaces, RegisterError> {
+        let allowed = &self.env.namespaces;
+        if *allowed == Namespaces::All || K::scope(dynamic_type) == Scope::Cluster {
+            return Ok(wanted);
+        }
+        let resource = K::api_resource(dynamic_type);
+        let id = || {
+            InformerKey::of::<K>(dynamic_type, &InformerOptions::default())
+                .id()
+                .resource
+        };
+        if K::scope(dynamic_type) == Scope::Unknown && wanted == Namespaces::All {
+            let known = self.discovery.known();
+            let found = known.as_ref().and_then(|(apis, _)| apis.find(&Lookup::from(&resource)));
+            match found.map(|found| found.scope()) {
+                Some(Scope::Namespaced) => {}
+                Some(Scope::Cluster) => return Ok(wanted),
+                Some(Scope::Unknown) | None => {
+                    return Err(RegisterError::UnknownScope {
+                        resource: id(),
+                        allowed: allowed.clone(),
+                    });
+                }
+            }
+        }
+        restrict(&wanted, allowed).ok_or_else(|| RegisterError::OutsideNamespaces {
+            resource: id(),
+            namespaces: wanted,
+            allowed: allowed.clone(),
+        })
     }
 
     /// Stops an informer and forgets it; asking for it again makes a new one. Handles that others hold show the last

@@ -54,7 +54,7 @@
 mod answer;
 mod backoff;
 mod connection;
-mod failure;
+pub(crate) mod failure;
 mod list;
 mod request;
 pub(crate) mod version;
