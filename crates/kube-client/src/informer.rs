@@ -73,7 +73,24 @@ use crate::sync::Mutex;
 /// - A blocked handler blocks no other and does not slow down the watch.
 /// - When a handler runs, the cache and its indexes already hold what the event tells, or something newer.
 ///
-/// Not promised: that the cache is as new as the server. It follows with the delay of the watch.
+/// Not promised: that the cache is as new as the server. It follows with the delay of the watch;
+/// [`caught_up`](Self::caught_up) waits for a write of one's own.
+///
+/// # When the server fails
+///
+/// Nothing that a server answers, or does not answer, ends an informer, but for a kind that cannot be watched at all. It
+/// goes on with back-off, the cache stays readable, and the failure is in [`stats`](Self::stats), in the watch-error
+/// handler and in the log.
+///
+/// - A watch that breaks is resumed where it was: handlers notice nothing. One that is silent is taken for broken after
+///   3 min, if the server sends bookmarks.
+/// - Where it cannot be resumed, the state is listed again. Handlers are told the difference: objects that vanished
+///   meanwhile as `Deleted { stale: true }`, with their last known state; nothing about objects that are unchanged; several
+///   changes of one object as one.
+/// - An object that does not decode is left out, named by [`undecodable`](Self::undecodable), and breaks nothing. Its last
+///   good version stays until a good one or a delete comes.
+/// - If the server's storage was restored from a backup, the cache is rebuilt when that shows: versions go back, and objects
+///   that were deleted may come again.
 pub struct Informer<K: Object> {
     cell: Arc<Cell<K>>,
 }

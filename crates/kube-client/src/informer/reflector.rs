@@ -32,12 +32,12 @@
 //! | a web page with 400, 404, 405, 410, 422, 501; 200 that is not JSON | wait, list | wait, list | wait, watch |
 //! | connection refused or reset, TLS, no credentials | wait, list | wait, list | wait, watch |
 //! | no answer for 30 s | list; the second time pages, for an hour | told; given up after 90 s: wait, list | wait, watch |
-//! | clean end | wait, list | of half a list: wait, list | lived 1 s: watch; else wait, watch |
+//! | clean end | wait, list | of half a list: wait, list | lived 1 s: watch; else wait, watch; the second in a row that brought nothing in 5 min or more, where no bookmarks come: newest |
 //! | ERROR event 400, 405, 410, 422, or 504 "too large" | as the HTTP code | | as the HTTP code |
 //! | ERROR event 429 | wait, list | | wait, watch |
-//! | ERROR event with another code | as the HTTP code | | wait, watch; the second in a row: wait, list |
-//! | what is no list, no event, no gzip; a line or item over 64 MiB | wait, list | wait, list | wait, watch; the second in a row: wait, list |
-//! | silence | for 30 s, or no end bookmark in 2 min: list; the second time pages, for an hour | for 90 s: wait, list | for 3 min where bookmarks come, else 30 s past its time: watch; the second in a row: list |
+//! | ERROR event with another code | as the HTTP code | | wait, watch; the second in a row: wait, newest |
+//! | what is no list, no event, no gzip; a line or item over 64 MiB | wait, list | wait, list | wait, watch; the second in a row: wait, newest |
+//! | silence | for 30 s, or no end bookmark in 2 min: list; the second time pages, for an hour | for 90 s: wait, list | for 3 min where bookmarks come, else 30 s past its time: watch; the second in a row: newest |
 //! | object that does not decode | told; the rest goes on; the last good version stays | same | same; its version counts |
 //! | bookmark without a version | ignored; the end bookmark: wait, list | | ignored |
 //! | event with a version older than the cache | counts as received | | applied, the version stays |
@@ -92,6 +92,8 @@ const LONGEST_RETRY_AFTER: Duration = Duration::from_mins(5);
 const AVOID_STREAMING: Duration = Duration::from_hours(1);
 /// After so many watches in a row that end with an error or in silence, at the same version, the state is listed.
 const FRUITLESS: u32 = 2;
+/// A watch that ends in good order after so long, or longer, has lived as long as it was asked to.
+const WHOLE_LIFE: Duration = Duration::from_mins(5);
 
 /// What happens next.
 enum State {
@@ -364,25 +366,27 @@ impl<K: Object> Reflector<K> {
         // Counted from here: how long a streaming list took before says nothing of the watch.
         let (began, from) = (Instant::now(), self.version.clone());
         let ended = self.follow(connection).await;
-        self.metrics.watch_ended(began.elapsed());
+        let lived = began.elapsed();
+        self.metrics.watch_ended(lived);
         let reason = ended.as_ref().map_or_else(|error| error.kind.as_str(), |()| "closed");
-        let next = self.after_watch(ended, began.elapsed() < SHORT_LIVED, &from);
+        let next = self.after_watch(ended, lived, &from);
         self.restarts(reason, next)
     }
 
-    /// What follows a watch that ended so, and began at version `from`.
-    fn after_watch(&mut self, ended: Result<(), WatchError>, short_lived: bool, from: &str) -> State {
+    /// What follows a watch that lived so long, ended so, and began at version `from`.
+    fn after_watch(&mut self, ended: Result<(), WatchError>, lived: Duration, from: &str) -> State {
         if self.version != from {
             self.fruitless = 0;
         }
         match ended {
             // The server closes every watch after a while: that is no failure, unless it does so at once.
-            Ok(()) if short_lived => State::Backoff(self.backoff.next(), self.resume()),
+            Ok(()) if lived < SHORT_LIVED => State::Backoff(self.backoff.next(), self.resume()),
+            // Where bookmarks come, one would have come. Where they do not, this may be all that tells.
+            Ok(()) if lived >= WHOLE_LIFE && self.version == from && !self.has_bookmarks && self.is_stuck() => {
+                State::Listing(self.form())
+            }
             Ok(()) => self.go_on(self.resume()),
-            Err(error) => {
-                if !self.is_stuck(&error.kind) {
-                    return self.after_watch_failure(error, short_lived);
-                }
+            Err(error) if is_fruitless(&error.kind) && self.is_stuck() => {
                 let silent = error.kind == WatchErrorKind::Silent;
                 self.fail(error);
                 match silent {
@@ -390,6 +394,7 @@ impl<K: Object> Reflector<K> {
                     false => State::Backoff(self.backoff.next(), Next::List),
                 }
             }
+            Err(error) => self.after_watch_failure(error, lived < SHORT_LIVED),
         }
     }
 
@@ -430,22 +435,15 @@ impl<K: Object> Reflector<K> {
         }
     }
 
-    /// Counts a watch that ended so. True if it is time for a list: the server may never be able to go on from here.
-    fn is_stuck(&mut self, kind: &WatchErrorKind) -> bool {
-        let has_its_own_way_on = matches!(
-            kind,
-            WatchErrorKind::Unreachable
-                | WatchErrorKind::Tls
-                | WatchErrorKind::TooManyRequests { .. }
-                | WatchErrorKind::NotSupported
-                | WatchErrorKind::Expired
-                | WatchErrorKind::VersionTooLarge
-                | WatchErrorKind::Refused
-        );
-        if !has_its_own_way_on {
-            self.fruitless = (self.fruitless + 1) % FRUITLESS;
+    /// Counts a watch that brought nothing. True if it is time for a list, and of the newest state: the server may never be
+    /// able to go on from this version.
+    fn is_stuck(&mut self) -> bool {
+        self.fruitless = (self.fruitless + 1) % FRUITLESS;
+        let stuck = self.fruitless == 0;
+        if stuck {
+            self.start = Start::Newest;
         }
-        !has_its_own_way_on && self.fruitless == 0
+        stuck
     }
 
     fn after_watch_failure(&mut self, error: WatchError, short_lived: bool) -> State {
@@ -521,6 +519,21 @@ impl<K: Object> Reflector<K> {
             Start::Newest => true,
         }
     }
+}
+
+/// Whether a watch that ended so may end so again and again at the same version. Not what comes of the network, nor what has
+/// a way on of its own.
+fn is_fruitless(kind: &WatchErrorKind) -> bool {
+    !matches!(
+        kind,
+        WatchErrorKind::Unreachable
+            | WatchErrorKind::Tls
+            | WatchErrorKind::TooManyRequests { .. }
+            | WatchErrorKind::NotSupported
+            | WatchErrorKind::Expired
+            | WatchErrorKind::VersionTooLarge
+            | WatchErrorKind::Refused
+    )
 }
 
 #[cfg(test)]

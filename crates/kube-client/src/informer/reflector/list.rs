@@ -144,7 +144,7 @@ impl<K: Object> Reflector<K> {
             Err(bad) => {
                 if let Some(key) = &bad.key {
                     self.shared
-                        .with_store(|store| incoming.relist.keep(store, key.as_ref()));
+                        .with_store(|store| incoming.relist.keep(store, key.as_ref(), &bad.uid));
                 }
                 incoming.undecodable.push(bad);
             }
