@@ -68,6 +68,24 @@
 //! namespaces: one that covers all then covers these, another namespace is an error at registration, cluster-scoped kinds
 //! are not affected. [`ObjectFilter`] decides per object and can change its mind; this crate stores it for the views of the
 //! layer above, and its own informers show everything.
+//!
+//! # Memory
+//!
+//! A cache costs what its type keeps: a whole `Pod` some 16 KB, a *slim* type (a struct of your own over
+//! [`slim::metadata`]) about 2 KB, a *tiny* one (a direct implementation of [`Object`]) about 500 bytes. The module [`slim`]
+//! shows how such types are written, `docs/memory.md` in the repository which one to take.
+//!
+//! # What it tells of itself
+//!
+//! [`Client::stats`] is the state of every informer and handler. The same goes to whatever recorder of the `metrics` facade the
+//! program installs before its client, under names that `docs/metrics.md` lists. Logs are `tracing` events in spans with
+//! the fields `gvr`, `informer` and `cluster`; handlers run inside such a span too. Each failure also goes to
+//! [`ClientBuilder::watch_error_handler`].
+//!
+//! # Tests
+//!
+//! Feature `fake` brings `Client::fake`, this client over an in-memory API server, and the module `testing`: a client that
+//! asserts that it leaves nothing behind, faults, a log of events, `assert_eventually`.
 
 #![forbid(unsafe_code)]
 

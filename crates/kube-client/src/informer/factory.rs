@@ -324,7 +324,7 @@ impl fmt::Debug for Informers {
 mod tests {
     use super::*;
     use crate::informer::options::Namespaces;
-    use crate::testing::Item;
+    use crate::testing::{Item, TestClient};
 
     /// A connection that is never used.
     fn nobody() -> kube::Client {
@@ -337,7 +337,7 @@ mod tests {
     // A namespace is a segment of the request's path: it must not become more than that.
     #[tokio::test]
     async fn namespaces_that_would_change_the_path_are_refused() {
-        let client = crate::Client::new(nobody()).unwrap();
+        let client = TestClient::new(crate::Client::new(nobody()).unwrap());
         let ask = |name: &str| {
             let options = InformerOptions::<Item>::default().namespaces(Namespaces::one(name));
             client.informers().typed(options)
@@ -370,7 +370,7 @@ mod tests {
     // [I37] no namespaces is neither "all" nor an informer that stays empty
     #[tokio::test]
     async fn empty_set_of_namespaces_is_refused() {
-        let client = crate::Client::new(nobody()).unwrap();
+        let client = TestClient::new(crate::Client::new(nobody()).unwrap());
         let none = InformerOptions::<Item>::default().namespaces(Namespaces::many([""; 0]));
         let error = client.informers().typed(none).unwrap_err();
         assert!(matches!(&error, RegisterError::NoNamespaces { .. }));
