@@ -183,3 +183,33 @@ async fn limit_counts_lists_watches_discovery_and_single_requests_alike() {
     );
     rig.end().await;
 }
+
+/// The in-memory server gives no `ETag`.
+mod documents {
+    use super::*;
+
+    mod real {
+        use super::*;
+
+        #[tokio::test]
+        #[ignore = "needs the API server rig"]
+        async fn unchanged_documents_are_not_sent_again() {
+            let rig = Rig::new(Server::of_its_own().await);
+            let discovery = rig.client.discovery();
+            // A server that has just started is still collecting its groups.
+            eventually("two answers alike", || async {
+                let (first, second) = (discovery.refresh().await.unwrap(), discovery.refresh().await.unwrap());
+                std::sync::Arc::ptr_eq(&first, &second).then_some(())
+            })
+            .await;
+            let before = discovery.cached().unwrap();
+            Widgets::new(&rig.server).define().await;
+            eventually("another answer", || async {
+                let now = discovery.refresh().await.unwrap();
+                (!std::sync::Arc::ptr_eq(&before, &now)).then_some(())
+            })
+            .await;
+            rig.end().await;
+        }
+    }
+}
