@@ -71,8 +71,8 @@
 //!
 //! # Memory
 //!
-//! A cache costs what its type keeps: a whole `Pod` some 16 KB, a *slim* type (a struct of your own over
-//! [`slim::metadata`]) about 2 KB, a *tiny* one (a direct implementation of [`Object`]) about 500 bytes. The module [`slim`]
+//! A cache costs what its type keeps: a whole `Pod` some 20 KB, a *slim* type (a struct of your own over
+//! [`slim::metadata`]) between 1 and 2 KB, a *tiny* one (a direct implementation of [`Object`]) about 500 bytes. The module [`slim`]
 //! shows how such types are written, `docs/memory.md` in the repository which one to take.
 //!
 //! # What it tells of itself

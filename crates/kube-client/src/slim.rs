@@ -1,6 +1,6 @@
 //! Types that keep little: the memory tool.
 //!
-//! A cache costs what its type keeps. A whole `Pod` of k8s-openapi takes about 16 KB, most of it for fields that a given
+//! A cache costs what its type keeps. A whole `Pod` of k8s-openapi takes about 20 KB, most of it for fields that a given
 //! controller never reads. There are four sizes to choose from, from large to small; `docs/memory.md` has the figures, and
 //! `cargo run --example pod_memory` measures them:
 //!

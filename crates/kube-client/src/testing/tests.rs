@@ -18,7 +18,7 @@ async fn panic_of<T>(future: impl Future<Output = T>) -> String {
     let Err(panic) = AssertUnwindSafe(future).catch_unwind().await else {
         panic!("it did not fail")
     };
-    let fixed = panic.downcast_ref::<&str>().map(ToString::to_string);
+    let fixed = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     fixed
         .or_else(|| panic.downcast_ref::<String>().cloned())
         .expect("a panic with a text")
