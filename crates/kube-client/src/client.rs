@@ -3,6 +3,7 @@
 //! Owns the life cycle (construct, start, stop, drop). How it is built is in `builder`, what starting means in `run`.
 
 mod builder;
+mod connection;
 #[cfg(feature = "fake")]
 mod fake;
 mod limit;

@@ -12,8 +12,8 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::client::Client;
 use crate::client::limit::Tune;
+use crate::client::{Client, connection};
 use crate::environment::{Environment, WatchErrorHandler};
 use crate::error::{ClientError, WatchError};
 use crate::informer::InformerId;
@@ -147,17 +147,17 @@ impl ClientBuilder {
             }
         };
         let tune = self.tune()?;
-        let packed = match self.compression.unwrap_or(!config.disable_compression) {
-            true => Packed::All,
-            false => Packed::Nothing,
+        let packed = if self.compression.unwrap_or(!config.disable_compression) {
+            Packed::All
+        } else {
+            Packed::Nothing
         };
         // Informers pace and report their own retries, so theirs is a connection that does not retry by itself. They
         // unpack by themselves, too: kube's own layer ends after the first of a streaming list's many gzip members.
-        let mut quiet = config.clone();
-        quiet.default_retry = false;
-        quiet.disable_compression = true;
-        let kube = connect(config, &tune)?;
-        let informers = connect(quiet, &tune.unlimited())?;
+        let failed = |error| ClientError::Build(Box::new(error));
+        let informers = connection::connect(config.clone()).map_err(failed)?;
+        let informers = tune.unlimited().wrap(informers);
+        let kube = tune.wrap(kube::Client::try_from(config).map_err(failed)?);
         self.finish(kube, informers, tune, packed)
     }
 
@@ -209,11 +209,6 @@ impl ClientBuilder {
         };
         Ok(Client::from_parts(kube, env))
     }
-}
-
-fn connect(config: kube::Config, tune: &Tune) -> Result<kube::Client, ClientError> {
-    let kube = kube::Client::try_from(config).map_err(|error| ClientError::Build(Box::new(error)))?;
-    Ok(tune.wrap(kube))
 }
 
 impl fmt::Debug for ClientBuilder {
