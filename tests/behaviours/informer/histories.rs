@@ -9,13 +9,17 @@
 //! `HISTORIES` sets how many are run (10,000 if it is not set), `HISTORY_SEED` where they begin.
 
 pub(super) mod checker;
+mod fault;
 pub(super) mod note;
+mod recorder;
+mod tally;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use self::world::{Tally, World};
+use self::tally::Tally;
+use self::world::World;
 
 fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
