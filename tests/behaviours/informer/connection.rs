@@ -95,6 +95,46 @@ async fn bad_user_agent_is_refused() {
     );
 }
 
+/// The state of the TCP timer of the connection from this local port, as Linux shows it: `02` is keepalive, and when it is due,
+/// in hundredths of a second.
+#[cfg(target_os = "linux")]
+fn tcp_timer(port: u16) -> Option<(String, u64)> {
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let local = format!(":{port:04X}");
+    let row = table.lines().find(|row| {
+        row.split_whitespace()
+            .nth(1)
+            .is_some_and(|address| address.ends_with(&local))
+    })?;
+    let (timer, due) = row.split_whitespace().nth(5)?.split_once(':')?;
+    Some((timer.to_owned(), u64::from_str_radix(due, 16).ok()?))
+}
+
+// [I33] the connections that we build probe a silent peer after half a minute
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn connection_of_informers_is_kept_alive_by_probes() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let config = kube::Config::new(format!("http://{}", listener.local_addr().unwrap()).parse().unwrap());
+    let client = client_for(config).await;
+    let maps = client
+        .informers()
+        .typed::<ConfigMap>(InformerOptions::default())
+        .unwrap();
+    maps.start();
+    let (socket, peer) = listener.accept().await.unwrap();
+    // While the request is not acknowledged, another timer runs.
+    let due = crate::harness::eventually("the keepalive timer", || async {
+        tcp_timer(peer.port())
+            .filter(|(timer, _)| timer == "02")
+            .map(|(_, due)| due)
+    })
+    .await;
+    assert!(due <= 3_000, "due in {due} hundredths of a second");
+    drop(socket);
+    client.shutdown().await;
+}
+
 /// Cases of the real server alone: the in-memory one has neither TLS nor rights.
 mod real {
     use super::*;

@@ -9,10 +9,17 @@
 //! `HISTORIES` sets how many are run (10,000 if it is not set), `HISTORY_SEED` where they begin.
 
 pub(super) mod checker;
+mod fault;
 pub(super) mod note;
+mod recorder;
+mod tally;
 mod world;
 
-use self::world::{Tally, World};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use self::tally::Tally;
+use self::world::World;
 
 fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
@@ -27,21 +34,46 @@ fn cache_and_handlers_survive_any_history() {
     let first = number("HISTORY_SEED").unwrap_or_else(|| fastrand::u64(..1 << 40));
     let histories = number("HISTORIES").unwrap_or(10_000);
     println!("HISTORY_SEED={first} HISTORIES={histories}");
-    let mut tally = Tally::default();
-    for seed in first..first + histories {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .start_paused(true)
-            .build()
-            .unwrap();
-        let run = std::panic::AssertUnwindSafe(|| runtime.block_on(World::run(seed, &mut tally)));
-        if let Err(panic) = std::panic::catch_unwind(run) {
-            eprintln!("failed: HISTORY_SEED={seed} HISTORIES=1");
-            std::panic::resume_unwind(panic);
+    let next = AtomicU64::new(first);
+    let failed = AtomicBool::new(false);
+    // One history runs on one thread, so that its seed tells all; different ones run beside each other.
+    let worker = || {
+        let mut tally = Tally::default();
+        while !failed.load(Ordering::Relaxed) {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= first + histories {
+                break;
+            }
+            let run = AssertUnwindSafe(|| one(seed, &mut tally));
+            if let Err(panic) = catch_unwind(run) {
+                failed.store(true, Ordering::Relaxed);
+                eprintln!("failed: HISTORY_SEED={seed} HISTORIES=1");
+                resume_unwind(panic);
+            }
         }
-    }
-    println!("{tally:?}");
+        tally
+    };
+    let workers = std::thread::available_parallelism()
+        .map_or(1, std::num::NonZero::get)
+        .min(4);
+    let mut all = Tally::default();
+    std::thread::scope(|scope| {
+        let running: Vec<_> = (0..workers).map(|_| scope.spawn(worker)).collect();
+        for worker in running {
+            all.add(&worker.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        }
+    });
+    println!("{all:?}");
     if histories >= 1_000 {
-        tally.check(histories);
+        all.check(histories);
     }
+}
+
+fn one(seed: u64, tally: &mut Tally) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    runtime.block_on(World::run(seed, tally));
 }

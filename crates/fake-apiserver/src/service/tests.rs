@@ -637,9 +637,10 @@ async fn get_packed(fake: &FakeApiServer, uri: &str) -> (bool, String) {
     let mut plain = Vec::new();
     while let Ok(Some(frame)) = tokio::time::timeout(Duration::from_secs(1), body.frame()).await {
         let bytes = frame.unwrap().into_data().unwrap();
-        match packed {
-            true => unpacked.write_all(&bytes).unwrap(),
-            false => plain.extend_from_slice(&bytes),
+        if packed {
+            unpacked.write_all(&bytes).unwrap();
+        } else {
+            plain.extend_from_slice(&bytes);
         }
     }
     if packed {

@@ -187,15 +187,17 @@ impl ClientBuilder {
             self.user_agent = Some(default_user_agent());
         }
         let tune = self.tune()?;
-        let packed = match self.compression.unwrap_or(!config.disable_compression) {
-            true => Packed::All,
-            false => Packed::Nothing,
+        let packed = if self.compression.unwrap_or(!config.disable_compression) {
+            Packed::All
+        } else {
+            Packed::Nothing
         };
         // Informers pace and report their own retries, so theirs is a connection that does not retry by itself. They
         // unpack by themselves, too: kube's own layer ends after the first of a streaming list's many gzip members.
         let mut quiet = config.clone();
         quiet.default_retry = false;
         quiet.disable_compression = true;
+        quiet.read_timeout = None; // a watch may be silent for long; the informer knows how long
         let connect = |config| connect(config).map_err(|error| ClientError::Build(Box::new(error)));
         let kube = tune.wrap(connect(&config)?);
         let informers = tune.unlimited().wrap(connect(&quiet)?);

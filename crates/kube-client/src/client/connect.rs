@@ -15,8 +15,10 @@ use kube::client::{Body, ConfigExt};
 use tower::ServiceBuilder;
 use tower::retry::RetryLayer;
 
-/// A peer that is gone is noticed after so long without traffic, and its answers to probes missing.
+/// A connection on which nothing has come for so long is probed, and again and again after as long.
 const KEEPALIVE: Duration = Duration::from_secs(30);
+/// So many probes without an answer mean that the peer is gone.
+const PROBES: u32 = 3;
 
 /// Makes a client; contacts nobody, but may run the credential plugin that the configuration names.
 pub(super) fn connect(config: &kube::Config) -> kube::Result<kube::Client> {
@@ -27,6 +29,7 @@ pub(super) fn connect(config: &kube::Config) -> kube::Result<kube::Client> {
     tcp.enforce_http(false);
     tcp.set_keepalive(Some(KEEPALIVE));
     tcp.set_keepalive_interval(Some(KEEPALIVE));
+    tcp.set_keepalive_retries(Some(PROBES));
     let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(tcp)?);
     connector.set_connect_timeout(config.connect_timeout);
     connector.set_read_timeout(config.read_timeout);

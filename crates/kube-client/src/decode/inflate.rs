@@ -18,7 +18,7 @@ pub(crate) struct Damaged(#[from] std::io::Error);
 
 /// How a body is packed, and how far it is unpacked.
 #[derive(Debug, Default)]
-pub(crate) struct Inflate(Option<MultiGzDecoder<Vec<u8>>>);
+pub(crate) struct Inflate(Option<Box<MultiGzDecoder<Vec<u8>>>>);
 
 impl Inflate {
     /// For a body that comes as it is.
@@ -28,7 +28,7 @@ impl Inflate {
 
     /// For a body that is packed with gzip.
     pub(crate) fn gzip() -> Self {
-        Self(Some(MultiGzDecoder::new(Vec::new())))
+        Self(Some(Box::new(MultiGzDecoder::new(Vec::new()))))
     }
 
     pub(crate) fn is_plain(&self) -> bool {

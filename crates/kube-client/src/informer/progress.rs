@@ -12,6 +12,7 @@
 //! created; the memory of the last deletions tells which. A list of the newest state that was begun after the question
 //! answers both.
 
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hash};
 use std::task::Waker;
@@ -86,20 +87,22 @@ impl Progress {
     pub(crate) fn is_reached<K: Object>(&self, goal: &Goal, now: &Now<'_, K>) -> bool {
         now.filled
             && match goal {
-                Goal::Written { key, version } => match version::compare(now.version, version) {
-                    Some(order) => order.is_ge(),
-                    None => {
-                        let cached = || {
-                            now.store
-                                .get(key.as_ref())
-                                .map(|object| object.metadata().resource_version)
-                        };
-                        !version.is_empty()
-                            && (now.version == version
-                                || cached() == Some(version)
-                                || self.recent.contains(&(key, version.as_str())))
-                    }
-                },
+                Goal::Written { key, version } => {
+                    let cached = || {
+                        now.store
+                            .get(key.as_ref())
+                            .map(|object| object.metadata().resource_version)
+                    };
+                    version::compare(now.version, version).map_or_else(
+                        || {
+                            !version.is_empty()
+                                && (now.version == version
+                                    || cached() == Some(version)
+                                    || self.recent.contains(&(key, version.as_str())))
+                        },
+                        Ordering::is_ge,
+                    )
+                }
                 Goal::Deleted { key, uid } if uid.is_empty() => now.store.find(key.as_ref()).is_none(),
                 Goal::Deleted { uid, .. } => !goal.is_cached(now) && self.recent.contains(uid.as_str()),
             }

@@ -389,9 +389,10 @@ impl<K: Object> Reflector<K> {
             Err(error) if is_fruitless(&error.kind) && self.is_stuck() => {
                 let silent = error.kind == WatchErrorKind::Silent;
                 self.fail(error);
-                match silent {
-                    true => State::Listing(self.form()),
-                    false => State::Backoff(self.backoff.next(), Next::List),
+                if silent {
+                    State::Listing(self.form()) // it has waited already
+                } else {
+                    State::Backoff(self.backoff.next(), Next::List)
                 }
             }
             Err(error) => self.after_watch_failure(error, lived < SHORT_LIVED),
@@ -422,9 +423,10 @@ impl<K: Object> Reflector<K> {
 
     /// What follows a watch that ended: another from there, or a list if there is no version to go on from.
     fn resume(&self) -> Next {
-        match self.version.is_empty() {
-            true => Next::List,
-            false => Next::Watch,
+        if self.version.is_empty() {
+            Next::List
+        } else {
+            Next::Watch
         }
     }
 

@@ -1,93 +1,27 @@
 //! One history: the server, the faults, the writes, the informer and its handlers, and what is compared at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fake_apiserver::{Builder, Cut, FakeApiServer, Fault, Rule, StatusFault, Verb};
+use bytes::Bytes;
+use fake_apiserver::{Builder, FakeApiServer};
 use fastrand::Rng;
+use http_body_util::{BodyExt, Full};
 use kube::core::{DynamicObject, Selector};
-use kube_client::{
-    CaughtUpError, Client, Event, HandlerOptions, Informer, InformerOptions, InitialList, ListMode, ObjectKey, Phase,
-    Registration, on_event, on_event_async,
-};
+use kube_client::{CaughtUpError, Client, Event, Informer, InformerOptions, InitialList, ListMode, ObjectKey, Phase};
 use serde_json::{Value, json};
+use tower::ServiceExt;
 
 use super::checker::{Fold, Time, What, Write, exactly_once, fold};
+use super::fault;
 use super::note::Note;
+use super::recorder::Recorder;
+use super::tally::Tally;
 
 const NAMESPACES: [&str; 2] = ["default", "kube-public"];
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 /// Longer than anything takes on a server without faults, in virtual time.
 const EVER: Duration = Duration::from_hours(6);
-
-/// What the histories of a run had in them.
-#[derive(Debug, Default)]
-pub(super) struct Tally {
-    writes: u64,
-    faults: u64,
-    lists: u64,
-    restores: u64,
-    told: u64,
-    merged: u64,
-    undecodable: u64,
-    exactly_once: u64,
-    seen: u64,
-    seen_deleted: u64,
-    not_seen_in_time: u64,
-}
-
-impl Tally {
-    /// A run in which some of it hardly happened has shown nothing.
-    pub(super) fn check(&self, histories: u64) {
-        let often = [
-            self.writes / 5,
-            self.faults,
-            self.lists,
-            self.restores * 10,
-            self.told / 5,
-            self.merged * 10,
-            self.undecodable * 2,
-            self.exactly_once * 10,
-            self.seen * 2,
-            self.seen_deleted * 10,
-        ];
-        assert!(often.iter().all(|count| *count > histories), "{self:?}");
-    }
-}
-
-/// A handler that writes down what it is told.
-struct Recorder {
-    events: Arc<Mutex<Vec<Event<Note>>>>,
-    registration: Registration,
-}
-
-impl Recorder {
-    fn prompt(informer: &Informer<Note>) -> Self {
-        let events: Arc<Mutex<Vec<Event<Note>>>> = Arc::default();
-        let sink = Arc::clone(&events);
-        let handler = on_event(move |event: &Event<Note>| sink.lock().unwrap().push(event.clone()));
-        let registration = informer.add_handler(handler, HandlerOptions::named("prompt"));
-        Self { events, registration }
-    }
-
-    /// One that takes its time, so that its backlog is merged.
-    fn slow(informer: &Informer<Note>, mut rng: Rng) -> Self {
-        let events: Arc<Mutex<Vec<Event<Note>>>> = Arc::default();
-        let sink = Arc::clone(&events);
-        let handler = on_event_async(move |event: Event<Note>| {
-            sink.lock().unwrap().push(event);
-            tokio::time::sleep(Duration::from_millis(rng.u64(..60_000)))
-        });
-        let options = HandlerOptions::named("slow").coalesce_above(2);
-        let registration = informer.add_handler(handler, options);
-        Self { events, registration }
-    }
-
-    fn events(&self) -> Vec<Event<Note>> {
-        self.events.lock().unwrap().clone()
-    }
-}
 
 /// An object as it was last written.
 #[derive(Debug, Clone)]
@@ -101,7 +35,6 @@ pub(super) struct World<'a> {
     seed: u64,
     rng: Rng,
     fake: FakeApiServer,
-    kube: kube::Client,
     client: Client,
     informer: Informer<Note>,
     // The first one is prompt, was there before the start, and stays.
@@ -132,8 +65,12 @@ impl<'a> World<'a> {
         for _ in 0..world.rng.usize(..3) {
             world.add_fault();
         }
+        if world.rng.bool() {
+            let slow = Recorder::slow(&world.informer, world.rng.fork());
+            world.recorders.push(slow);
+        }
         world.informer.start();
-        for _ in 0..world.rng.usize(5..25) {
+        for _ in 0..world.rng.usize(4..16) {
             world.step().await;
         }
         world.finish().await;
@@ -143,11 +80,10 @@ impl<'a> World<'a> {
         let mut rng = Rng::with_seed(seed);
         let fake = Builder::default()
             .seed(seed)
-            .bookmark_interval(Duration::from_secs(rng.u64(5..90)))
+            .bookmark_interval(Duration::from_secs(rng.u64(30..100)))
             .build()
             .unwrap();
-        let kube = kube::Client::new(fake.service(), "default");
-        let client = Client::new(kube.clone()).unwrap();
+        let client = Client::new(kube::Client::new(fake.service(), "default")).unwrap();
         let modes = [ListMode::Auto, ListMode::Auto, ListMode::Paged, ListMode::Streaming];
         let options = InformerOptions::<Note>::default()
             .list_mode(modes[rng.usize(..4)])
@@ -158,7 +94,6 @@ impl<'a> World<'a> {
         let mut world = Self {
             seed,
             rng,
-            kube,
             client,
             informer,
             recorders: vec![first],
@@ -197,6 +132,7 @@ impl<'a> World<'a> {
         }
     }
 
+    /// Straight to the server: a client in between would cost more than the server does.
     async fn send(&self, method: &str, key: &ObjectKey, body: &Value) -> Value {
         let namespace = key.namespace().unwrap_or_default();
         let name = if method == "POST" { "" } else { key.name() };
@@ -205,10 +141,17 @@ impl<'a> World<'a> {
             .method(method)
             .uri(path.trim_end_matches('/'))
             .header("content-type", "application/json")
-            .body(body.to_string().into_bytes())
+            .body(Full::new(Bytes::from(body.to_string())))
             .unwrap();
-        let answer = self.kube.request::<Value>(request).await;
-        answer.unwrap_or_else(|error| panic!("seed {}: {method} {key}: {error}", self.seed))
+        let answer = self.fake.service().oneshot(request).await.unwrap();
+        let code = answer.status();
+        let bytes = answer.into_body().collect().await.unwrap().to_bytes();
+        assert!(
+            code.is_success(),
+            "seed {}: {method} {key}: {code}: {bytes:?}",
+            self.seed
+        );
+        serde_json::from_slice(&bytes).unwrap()
     }
 
     async fn write(&mut self) {
@@ -282,55 +225,7 @@ impl<'a> World<'a> {
     }
 
     fn add_fault(&mut self) {
-        let rng = &mut self.rng;
-        let after = rng.usize(..4);
-        let fault = match rng.u8(..25) {
-            0 | 1 => Fault::status(410),
-            2 => StatusFault::new(429).retry_after(rng.u32(..40)).into(),
-            3 => Fault::status(429),
-            4 => Fault::status([401, 403, 404][rng.usize(..3)]),
-            5 => Fault::status([500, 503, 504, 409][rng.usize(..4)]),
-            6 => Fault::status([400, 422, 501][rng.usize(..3)]),
-            7 => StatusFault::new(504)
-                .message("Timeout: Too large resource version: 9, current: 1")
-                .into(),
-            8 => Fault::Refuse,
-            9 => Fault::LoseResponse,
-            10 | 11 => Fault::Reset {
-                after,
-                cut: [Cut::Between, Cut::MidLine][rng.usize(..2)],
-            },
-            12 => Fault::EndWatch { after },
-            13 | 14 => Fault::WatchError {
-                after,
-                status: StatusFault::new(410),
-            },
-            15 => Fault::WatchError {
-                after,
-                status: StatusFault::new([500, 429, 403][rng.usize(..3)]),
-            },
-            16 => Fault::WithholdBookmarks,
-            17 => Fault::WithholdInitialEventsEnd,
-            18 => Fault::Latency(Duration::from_millis(rng.u64(..45_000))),
-            19 | 20 => Fault::Compact,
-            21 | 22 => Fault::Silence { after },
-            23 => Fault::Chunks { size: rng.usize(1..40) },
-            _ => Fault::Page {
-                code: [200, 404, 503][rng.usize(..3)],
-                body: "<html></html>".to_owned(),
-            },
-        };
-        let mut rule = Rule::new(fault).resource("configmaps").chance(0.2 + 0.7 * rng.f64());
-        rule = match rng.u8(..4) {
-            0 => rule.verb(Verb::List),
-            1 => rule.verb(Verb::Watch),
-            2 => rule.verb(Verb::List).verb(Verb::Watch),
-            _ => rule.verb(Verb::List).verb(Verb::Watch).times(rng.u64(1..6)),
-        };
-        if rng.u8(..8) == 0 {
-            rule = rule.page(rng.u64(1..4));
-        }
-        self.fake.inject(rule);
+        self.fake.inject(fault::any(&mut self.rng));
         self.faulty = true;
         self.tally.faults += 1;
     }
@@ -438,7 +333,7 @@ impl<'a> World<'a> {
                 if current && self.informer.stats().phase == Phase::Watching {
                     return;
                 }
-                tokio::time::sleep(Duration::from_secs(10)).await;
+                tokio::time::sleep(Duration::from_secs(61)).await;
             }
         };
         let noticed = tokio::time::timeout(EVER, noticed).await;
@@ -540,7 +435,7 @@ impl<'a> World<'a> {
     async fn compare_handler(&self, recorder: &Recorder, cache: &Fold) {
         let settled = async {
             while self.fold(&recorder.events()) != *cache {
-                tokio::time::sleep(Duration::from_secs(1)).await;
+                tokio::time::sleep(Duration::from_mins(1)).await;
             }
         };
         if tokio::time::timeout(EVER, settled).await.is_err() {

@@ -2,6 +2,8 @@
 //! exact waits. Behaviour against the in-memory API server is tested in the workspace's behaviour suites.
 
 mod bounds;
+mod objects;
+mod pace;
 mod script;
 mod table;
 
