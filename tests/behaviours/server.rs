@@ -8,6 +8,8 @@ mod differential;
 mod edges;
 mod forbidden;
 mod found;
+mod found_objects;
+mod found_options;
 mod fuzz;
 mod history;
 mod list_version;

@@ -25,7 +25,7 @@ use bytes::Bytes;
 
 pub(crate) use custom::duplicates;
 pub(crate) use error::DecodeError;
-pub(crate) use options::{DeleteOptions, decode_delete_options};
+pub(crate) use options::{DeleteOptions, IGNORE_STORE_READ_ERROR, Preconditions, decode_delete_options};
 pub(crate) use tables::TypeId;
 pub(crate) use typed::go_quote;
 
@@ -74,8 +74,10 @@ pub(crate) struct Decoded {
     /// As the body said, or the defaults of the resource when it said nothing.
     pub(crate) api_version: String,
     pub(crate) kind: String,
-    /// For `Warning` headers: unknown and duplicate fields (under `Warn`), repeated owner references (always).
+    /// For `Warning` headers: unknown and duplicate fields (under `Warn`).
     pub(crate) warnings: Vec<String>,
+    /// A warning of repeated owner references, for an object that is the one of the path.
+    pub(crate) repeated_owners: Option<String>,
     /// A custom resource of another version than the request's, which is refused with these warnings.
     pub(crate) wrong_version: Option<DecodeError>,
 }
@@ -167,8 +169,12 @@ fn decode_from(
         }
         Schema::Schemaless => {
             if kind.is_empty() {
-                let shown = String::from_utf8_lossy(&text);
-                return Err(unrecognized(format!("Object 'Kind' is missing in '{shown}'")));
+                let cause = format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(&text));
+                // Without field validation the real server goes another way, which knows what it expects.
+                return Err(match validation {
+                    FieldValidation::Ignore => DecodeError::malformed(resource, cause),
+                    FieldValidation::Strict | FieldValidation::Warn => unrecognized(cause),
+                });
             }
             let body_type = (kind.as_str(), type_meta::split(&api_version).1);
             (object, findings) = custom::object(resource, &tape, body_type, validation)?;
@@ -188,17 +194,18 @@ fn decode_from(
         let body_type = (kind.as_str(), type_meta::split(&api_version).1);
         return Err(DecodeError::strict(resource, body_type, syntax_findings));
     }
-    let mut warnings = if validation == FieldValidation::Warn {
+    let warnings = if validation == FieldValidation::Warn {
         syntax_findings
     } else {
         Vec::new()
     };
-    warnings.extend(drop_repeated_owners(source, &mut object.meta));
+    let repeated_owners = drop_repeated_owners(source, &mut object.meta);
     Ok(Decoded {
         object,
         api_version,
         kind,
         warnings,
+        repeated_owners,
         wrong_version,
     })
 }

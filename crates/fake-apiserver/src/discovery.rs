@@ -54,7 +54,7 @@ fn plain(kinds: &Kinds, path: &str, request: &Request) -> Result<(), Status> {
     if of_version && group.is_some_and(|group| !group.is_custom()) {
         negotiate::route(accept, "")?;
     }
-    negotiate::negotiate(accept, |target| target.is_none().then_some(())).ok_or_else(negotiate::not_acceptable)
+    negotiate::negotiate(accept, false, |target| target.is_none().then_some(())).ok_or_else(negotiate::not_acceptable)
 }
 
 /// The group that a path below `/api` or `/apis` speaks of.
@@ -112,7 +112,7 @@ fn root(kinds: &Kinds, named: bool, request: &Request) -> Result<Answer, Status>
         group: "apidiscovery.k8s.io",
         version: "v2",
     };
-    let form = negotiate::negotiate(accept, |target| match target {
+    let form = negotiate::negotiate(accept, false, |target| match target {
         None => Some(false),
         Some(target) => (target == aggregated).then_some(true),
     });

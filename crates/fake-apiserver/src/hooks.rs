@@ -24,6 +24,12 @@ struct Hooks {
     on_delete: fn(&Resource, &mut Object, Timestamp) -> Marked,
     /// Whether something in the body keeps a deleted object.
     keeps: fn(&Object) -> Kept,
+    /// Changes an object that is written, when its name is known.
+    on_name: fn(&mut Object),
+    /// Whether an object that is given neither a name nor a prefix gets a name.
+    names_itself: bool,
+    /// A field that an update does not change.
+    kept_on_update: Option<&'static str>,
     /// Changes what a client writes.
     on_write: fn(&Resource, &mut Object),
     /// What every request for the kind warns of.
@@ -53,6 +59,9 @@ const NONE: Hooks = Hooks {
     on_create: |_, _| {},
     on_delete: |_, _, _| Marked::Here,
     keeps: |_| Kept::No,
+    on_name: |_| {},
+    names_itself: false,
+    kept_on_update: None,
     on_write: |_, _| {},
     deprecation: None,
     delete_warning: None,
@@ -61,16 +70,21 @@ const NONE: Hooks = Hooks {
 
 const NAMESPACE: Hooks = Hooks {
     initial_status: Some(|_| r#"{"phase":"Active"}"#),
-    on_create: |_, object| {
+    on_name: |object| {
         let name = object.meta.name.clone();
         object.meta.labels.insert("kubernetes.io/metadata.name", name);
+    },
+    on_create: |_, object| {
         object.set_field("spec", Bytes::from_static(br#"{"finalizers":["kubernetes"]}"#));
     },
+    on_write: |_, object| default_phase(object),
     on_delete: |_, object, _| {
         object.set_field("status", Bytes::from_static(br#"{"phase":"Terminating"}"#));
         Marked::ByHook
     },
     keeps: spec_finalizers,
+    // Its finalizers, which have a subresource.
+    kept_on_update: Some("spec"),
     ..NONE
 };
 
@@ -154,6 +168,11 @@ const PRIORITY_CLASS: Hooks = Hooks {
     ..NONE
 };
 
+const LIMIT_RANGE: Hooks = Hooks {
+    names_itself: true,
+    ..NONE
+};
+
 const ENDPOINTS: Hooks = Hooks {
     deprecation: Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
     ..NONE
@@ -166,6 +185,7 @@ fn hooks(resource: &Resource) -> Hooks {
         ("", "configmaps") => CONFIG_MAP,
         ("", "secrets") => SECRET,
         ("", "endpoints") => ENDPOINTS,
+        ("", "limitranges") => LIMIT_RANGE,
         ("networking.k8s.io", "networkpolicies") => NETWORK_POLICY,
         ("scheduling.k8s.io", "priorityclasses") => PRIORITY_CLASS,
         ("apps", "deployments") => DEPLOYMENT,
@@ -285,6 +305,34 @@ fn encode_string_data(object: &mut Object) {
     }
 }
 
+/// Gives a namespace the phase that it has if nobody says otherwise.
+fn default_phase(object: &mut Object) {
+    #[derive(serde::Deserialize, Default)]
+    #[serde(default)]
+    struct NamespaceStatus {
+        phase: String,
+    }
+    let status = object.field("status");
+    // Canonical bytes of a decoded object.
+    let found: NamespaceStatus = status
+        .and_then(|bytes| serde_json::from_slice(bytes).ok())
+        .unwrap_or_default();
+    if !found.phase.is_empty() {
+        return;
+    }
+    // It is the first field, and left out when it is empty.
+    let rest = status.map_or(&b""[..], |bytes| {
+        bytes.get(1..bytes.len().saturating_sub(1)).unwrap_or_default()
+    });
+    let mut with_phase = br#"{"phase":"Active""#.to_vec();
+    if !rest.is_empty() {
+        with_phase.push(b',');
+        with_phase.extend_from_slice(rest);
+    }
+    with_phase.push(b'}');
+    object.set_field("status", with_phase.into());
+}
+
 /// A namespace stays until its `spec.finalizers` are empty.
 fn spec_finalizers(object: &Object) -> Kept {
     #[derive(serde::Deserialize)]
@@ -329,6 +377,21 @@ pub(crate) fn on_delete(resource: &Resource, object: &mut Object, now: Timestamp
 /// Whether something in the body keeps a deleted object.
 pub(crate) fn keeps(resource: &Resource, object: &Object) -> Kept {
     (hooks(resource).keeps)(object)
+}
+
+/// Whether an object of the resource that is given neither a name nor a prefix gets a name.
+pub(crate) fn names_itself(resource: &Resource) -> bool {
+    hooks(resource).names_itself
+}
+
+/// Changes an object that is written, when its name is known.
+pub(crate) fn named(resource: &Resource, object: &mut Object) {
+    (hooks(resource).on_name)(object);
+}
+
+/// The field that an update of the resource does not change.
+pub(crate) fn kept_on_update(resource: &Resource) -> Option<&'static str> {
+    hooks(resource).kept_on_update
 }
 
 /// Changes what a client writes, before it is compared with what is stored.

@@ -97,11 +97,13 @@ fn clause(text: &str) -> Option<Clause<'_>> {
 }
 
 impl<'a> Clause<'a> {
-    /// Whether the server writes this media type.
-    fn is_known(&self) -> bool {
-        let application = self.media_type == "application";
-        (application && matches!(self.subtype, "json" | "yaml" | "vnd.kubernetes.protobuf" | "*"))
-            || (self.media_type == "*" && self.subtype == "*")
+    /// Whether the server writes this media type: protobuf of its own kinds only, whatever its texts say.
+    fn is_known(&self, custom: bool) -> bool {
+        match (self.media_type, self.subtype) {
+            ("application", "json" | "yaml" | "*") | ("*", "*") => true,
+            ("application", "vnd.kubernetes.protobuf") => !custom,
+            _ => false,
+        }
     }
 
     /// What the answer is to be converted to; one part of it is enough to ask.
@@ -129,13 +131,13 @@ impl<'a> Clause<'a> {
 
 /// Picks the first clause of an `Accept` header of which `allows` makes something. An empty header is one clause
 /// without a target.
-pub(crate) fn negotiate<T>(accept: &str, allows: impl Fn(Option<Target<'_>>) -> Option<T>) -> Option<T> {
+pub(crate) fn negotiate<T>(accept: &str, custom: bool, allows: impl Fn(Option<Target<'_>>) -> Option<T>) -> Option<T> {
     if accept.is_empty() {
         return allows(None);
     }
     clauses(accept)
         .iter()
-        .filter(|clause| clause.is_known() && clause.streams().is_none_or(|stream| stream == "watch"))
+        .filter(|clause| clause.is_known(custom) && clause.streams().is_none_or(|stream| stream == "watch"))
         .find_map(|clause| allows(clause.target()))
 }
 
@@ -181,31 +183,47 @@ pub(crate) fn representation(accept: &str, shape: Shape, custom: bool, reads: bo
     if !custom {
         route(accept, if reads && shape != Shape::Object { STREAMS } else { "" })?;
     }
-    let allows = |target: Option<Target<'_>>| {
-        let Some(target) = target else {
-            return Some(Wanted::Form(Representation::Full));
-        };
-        if target.group != "meta.k8s.io" || !matches!(target.version, "v1" | "v1beta1") {
-            return None;
-        }
-        match (target.kind, shape) {
-            ("Table", _) => Some(Wanted::Form(Representation::Table)),
-            ("PartialObjectMetadata", Shape::Object | Shape::Watch) | ("PartialObjectMetadataList", Shape::List) => {
-                Some(Wanted::Form(Representation::Metadata))
-            }
-            ("PartialObjectMetadata" | "PartialObjectMetadataList", _) => Some(Wanted::Unfit),
-            _ => None,
-        }
+    negotiate(accept, custom, |target| wanted(target, shape)).ok_or_else(not_acceptable)
+}
+
+/// What a clause asks for, if there is such a form.
+fn wanted(target: Option<Target<'_>>, shape: Shape) -> Option<Wanted> {
+    let Some(target) = target else {
+        return Some(Wanted::Form(Representation::Full));
     };
-    negotiate(accept, allows).ok_or_else(not_acceptable)
+    if target.group != "meta.k8s.io" || !matches!(target.version, "v1" | "v1beta1") {
+        return None;
+    }
+    match (target.kind, shape) {
+        ("Table", _) => Some(Wanted::Form(Representation::Table)),
+        ("PartialObjectMetadata", Shape::Object | Shape::Watch) | ("PartialObjectMetadataList", Shape::List) => {
+            Some(Wanted::Form(Representation::Metadata))
+        }
+        ("PartialObjectMetadata" | "PartialObjectMetadataList", _) => Some(Wanted::Unfit),
+        _ => None,
+    }
+}
+
+/// Checks that the form which [`representation`] picks for a watch can be sent event by event.
+///
+/// # Errors
+/// 406 for YAML.
+pub(crate) fn check_stream(accept: &str, custom: bool) -> Result<(), Status> {
+    let picked = clauses(accept)
+        .into_iter()
+        .find(|clause| clause.is_known(custom) && wanted(clause.target(), Shape::Watch).is_some());
+    if picked.is_some_and(|clause| clause.subtype == "yaml") {
+        return Err(Status::not_acceptable(STREAMS.trim_start_matches(", ")));
+    }
+    Ok(())
 }
 
 /// 406 for one object in the form of a list, or a list in the form of one object. The text names the Go type.
 pub(crate) fn unfit(shape: Shape, resource: &Resource) -> Status {
-    let (package, kind) = if resource.custom {
-        ("unstructured", "Unstructured")
-    } else {
-        (resource.go_package(), &*resource.kind)
+    let (package, kind) = match shape {
+        Shape::Object | Shape::Watch if resource.custom => return Status::untyped("content is not a list"),
+        _ if resource.custom => ("unstructured", "Unstructured"),
+        _ => (resource.go_package(), &*resource.kind),
     };
     let text = match shape {
         Shape::List => {

@@ -112,6 +112,9 @@ fn custom_route(context: Context<'_>) -> Result<(), Status> {
             None => Err(context.absent()),
         };
     }
+    if request.verb == Verb::Patch {
+        patch::patch_type(context)?;
+    }
     if matches!(request.verb, Verb::Update | Verb::Patch) && path.name.is_none() {
         return Err(Status::bad_request("name must be provided"));
     }
@@ -232,15 +235,28 @@ impl<'a> Context<'a> {
 
     /// What is said when no object has this name: 404, or 400 if none can have it.
     pub(crate) fn absent_as(&self, name: &str) -> Status {
+        self.check_key(name)
+            .err()
+            .unwrap_or_else(|| Status::not_found(self.subject(), name))
+    }
+
+    /// Checks that there can be an object of this name where the path leads.
+    ///
+    /// # Errors
+    /// 400.
+    pub(crate) fn check_key(&self, name: &str) -> Result<(), Status> {
         if self.path.empty_namespace && !self.resource.custom {
-            return Status::bad_request("Namespace parameter required.");
+            return Err(Status::bad_request("Namespace parameter required."));
         }
         let why = match name {
             "." | ".." => format!("may not be '{name}'"),
             name if name.contains('%') => "may not contain '%'".to_owned(),
-            _ => return Status::not_found(self.subject(), name),
+            _ => return Ok(()),
         };
-        Status::bad_request(format!("Name parameter invalid: {}: {why}", go_quote(name)))
+        Err(Status::bad_request(format!(
+            "Name parameter invalid: {}: {why}",
+            go_quote(name)
+        )))
     }
 
     /// The storage key of the object that the path names.

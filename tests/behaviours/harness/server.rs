@@ -276,23 +276,23 @@ impl Request<'_> {
         }
     }
 
-    /// As [`send`](Self::send), but leaves the body of an answer with code 200 unread: it may be a watch, without end.
-    pub(crate) async fn open(self) -> Answer {
-        let request = format!("{} {}", self.method, self.path);
-        let (head, body) = self.start().await.into_parts();
-        let body = if head.status == http::StatusCode::OK {
+    /// As [`send`](Self::send), for requests that may break the server's connection: nothing then. With `only_head` the
+    /// body of an answer with code 200 is left unread: it may be a watch, without end.
+    pub(crate) async fn attempt(self, only_head: bool) -> Option<Answer> {
+        let described = format!("{} {}", self.method, self.path);
+        let sent = limited(&described, self.try_start()).await;
+        let (head, body) = sent.ok()?.into_parts();
+        let body = if only_head && head.status == http::StatusCode::OK {
             Bytes::new()
         } else {
-            limited(&request, body.collect_bytes())
-                .await
-                .unwrap_or_else(|e| panic!("{request}: {e}"))
+            limited(&described, body.collect_bytes()).await.ok()?
         };
-        Answer {
-            request,
+        Some(Answer {
+            request: described,
             code: head.status.as_u16(),
             headers: head.headers,
             body,
-        }
+        })
     }
 
     /// Sends the request and looks only at the code of the answer.
@@ -302,13 +302,15 @@ impl Request<'_> {
 
     async fn start(self) -> http::Response<Body> {
         let described = format!("{} {}", self.method, self.path);
-        let request = self
-            .builder
-            .body(Body::from(self.body))
-            .unwrap_or_else(|e| panic!("{described}: {e}"));
-        limited(&described, self.server.client.send(request))
+        limited(&described, self.try_start())
             .await
             .unwrap_or_else(|e| panic!("{described}: {e}"))
+    }
+
+    async fn try_start(self) -> kube::Result<http::Response<Body>> {
+        let request = self.builder.body(Body::from(self.body));
+        let request = request.unwrap_or_else(|e| panic!("{} {}: {e}", self.method, self.path));
+        self.server.client.send(request).await
     }
 }
 

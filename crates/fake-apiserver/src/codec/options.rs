@@ -10,6 +10,9 @@ pub(crate) struct Preconditions {
     pub(crate) resource_version: Option<String>,
 }
 
+/// The option that removes objects which the server cannot read.
+pub(crate) const IGNORE_STORE_READ_ERROR: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
+
 /// The body of a delete request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct DeleteOptions {
@@ -18,6 +21,8 @@ pub(crate) struct DeleteOptions {
     pub(crate) orphan_dependents: Option<bool>,
     pub(crate) propagation_policy: Option<String>,
     pub(crate) dry_run: Vec<String>,
+    /// `ignoreStoreReadErrorWithClusterBreakingPotential`.
+    pub(crate) ignore_store_read_error: bool,
 }
 
 /// Decodes the body of a delete request; an empty body gives the defaults. Unknown fields are ignored, and so is the
@@ -88,5 +93,6 @@ fn read(root: Value<'_>) -> DeleteOptions {
             .flat_map(Value::items)
             .map(|item| item.as_str().unwrap_or_default().into_owned())
             .collect(),
+        ignore_store_read_error: present(IGNORE_STORE_READ_ERROR).and_then(Value::as_bool) == Some(true),
     }
 }

@@ -42,7 +42,10 @@ fn canonical(resource: &Resource, body: &str) -> String {
 }
 
 fn refusal(resource: &Resource, body: &str) -> String {
-    json(resource, body).expect_err(body).to_string()
+    match json(resource, body) {
+        Err(error) => error.to_string(),
+        Ok(decoded) => decoded.wrong_version.expect(body).to_string(),
+    }
 }
 
 #[test]
@@ -329,10 +332,10 @@ fn decode_drops_repeated_owner_references_with_a_warning() {
     let decoded = decode(&maps, ContentType::Json, body.as_bytes(), FieldValidation::Ignore).unwrap();
     assert_eq!(decoded.object.meta.owner_references.len(), 2);
     assert_eq!(
-        decoded.warnings,
-        [
+        decoded.repeated_owners.as_deref(),
+        Some(
             ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: u"
-        ]
+        )
     );
 }
 
@@ -571,6 +574,7 @@ fn delete_options_are_read_from_json_yaml_and_protobuf() {
         orphan_dependents: Some(false),
         propagation_policy: Some("Orphan".into()),
         dry_run: vec!["All".into()],
+        ignore_store_read_error: false,
     };
     assert_eq!(full, want);
     let message = [

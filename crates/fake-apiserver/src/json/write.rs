@@ -9,6 +9,14 @@ pub(crate) fn string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
+/// A string with its quotes.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len() + 2);
+    string(&mut out, text);
+    // Text with escapes in ASCII stays text.
+    String::from_utf8(out).unwrap_or_default()
+}
+
 fn string_body(out: &mut Vec<u8>, text: &str) {
     let bytes = text.as_bytes();
     let mut done = 0;

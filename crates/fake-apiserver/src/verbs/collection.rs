@@ -1,10 +1,11 @@
 //! Removes many objects.
 
-use super::Context;
-use super::delete::{delete_one, options};
+use super::delete::{delete_one, options, unsafe_cause, warnings};
 use super::list::read_page;
-use super::options::ListOptions;
+use super::options::{ListOptions, Unsettled};
+use super::{Context, WantedView, write};
 use crate::answer::Answer;
+use crate::codec::DeleteOptions;
 use crate::namespaces;
 use crate::negotiate::Shape;
 use crate::status::Status;
@@ -17,17 +18,32 @@ use crate::stored::split_key;
 /// As a list and a delete; what was deleted before an error stays deleted.
 pub(super) async fn delete_collection(context: Context<'_>) -> Result<Answer, Status> {
     let view = context.view(Shape::List)?;
-    let list_options = ListOptions::parse(&context.request.query, context.resource, false)?;
+    let list_options = ListOptions::read(&context.request.query, context.resource, false)?;
     let options = options(context)?;
+    if options.ignore_store_read_error {
+        let why = "is not allowed with DELETECOLLECTION, try again after removing the option";
+        let subject = write::options_subject("DeleteOptions");
+        return Err(Status::invalid(subject, "", vec![unsafe_cause(why)]));
+    }
+    let answer = delete_all(context, &view, list_options, &options).await;
+    write::warned(answer, &warnings(context, &options))
+}
+
+async fn delete_all(
+    context: Context<'_>,
+    view: &WantedView,
+    list_options: Unsettled,
+    options: &DeleteOptions,
+) -> Result<Answer, Status> {
     if context.path.empty_namespace {
         return Err(context.absent());
     }
-    let page = read_page(context, &list_options).await?;
+    let page = read_page(context, &list_options.settle()?).await?;
     for (key, _) in &page.items {
         let (namespace, name) = split_key(key);
         let namespace = Some(namespace).filter(|namespace| !namespace.is_empty());
         namespaces::check_delete(context.subject(), name)?;
-        match delete_one(context, namespace, name, &options) {
+        match delete_one(context, namespace, name, options) {
             Ok(_) => {}
             // Somebody else was faster.
             Err(status) if status.code == 404 => {}

@@ -25,12 +25,30 @@ const NAME_ATTEMPTS: usize = 8;
 /// 400, 403, 404, 406, 409, 415, 422, and 500 for a given resourceVersion.
 pub(super) fn create(context: Context<'_>) -> Result<Answer, Status> {
     let view = context.view(Shape::Object)?;
+    // Unlike for an update, the format of the body comes before the options.
+    write::content_type(context)?;
     let options = write::options(context, "CreateOptions")?;
-    let decoded = write::body(context, options)?;
+    let mut decoded = write::body(context, options)?;
     let wrong_type = write::wrong_type(context.resource, &decoded);
-    let created = write::check_version(&decoded).and_then(|()| create_in(context, decoded.object, options, wrong_type));
+    let is_of_path = write::check_version(&decoded)
+        .and_then(|()| write::settle_namespace(context.resource, context.namespace(), &mut decoded.object));
+    if let Err(status) = is_of_path {
+        return write::warned(Err(status), &decoded.warnings);
+    }
+    let mut warnings = decoded.warnings;
+    warnings.extend(decoded.repeated_owners);
+    let of_finalizers = write::finalizer_warnings(context.resource, &[], &decoded.object.meta.finalizers);
+    let created = create_in(context, decoded.object, options, wrong_type);
+    // Said of what is valid, also if it exists already.
+    if created
+        .as_ref()
+        .err()
+        .is_none_or(|status| status.reason == "AlreadyExists")
+    {
+        warnings.extend(of_finalizers);
+    }
     let answer = created.and_then(|version| write::shown(&view, 201, &version));
-    write::warned(answer, &decoded.warnings)
+    write::warned(answer, &warnings)
 }
 
 /// Creates a decoded object in the namespace of the path.
@@ -113,13 +131,21 @@ fn store_new(
     for _ in 0..attempts {
         if generated {
             object.meta.name = server.names.name(&object.meta.generate_name);
+        } else if object.meta.name.is_empty() && hooks::names_itself(resource) {
+            object.meta.name = server.names.uid();
+        }
+        // A name that was not given is not looked at twice.
+        if !generated {
+            hooks::named(resource, &mut object);
         }
         let errors = join(
             validate_create(resource, &object.meta),
             hooks::validate(resource, &object),
         );
         write::check(resource, &object.meta.name, &errors)?;
-        if has_version {
+        hooks::named(resource, &mut object);
+        // A dry run does not get as far.
+        if has_version && !dry_run {
             return Err(Status::untyped(
                 "resourceVersion should not be set on objects to be created",
             ));

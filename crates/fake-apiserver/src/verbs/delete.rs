@@ -8,8 +8,9 @@ use super::options::number;
 use super::write::{self, dry_run_causes, options_subject};
 use super::{Context, WantedView};
 use crate::answer::Answer;
-use crate::codec::{DeleteOptions, decode_delete_options, go_quote};
+use crate::codec::{DeleteOptions, IGNORE_STORE_READ_ERROR, Preconditions, decode_delete_options};
 use crate::hooks::{self, Kept, Marked};
+use crate::json::write::quoted;
 use crate::kinds::{DeleteReturns, Propagation, Resource};
 use crate::namespaces;
 use crate::negotiate::Shape;
@@ -39,10 +40,17 @@ pub(super) enum Deleted {
 pub(super) fn delete(context: Context<'_>) -> Result<Answer, Status> {
     let view = context.view(Shape::Object)?;
     let options = options(context)?;
+    if options.ignore_store_read_error {
+        return Err(unsafe_delete(context));
+    }
+    write::warned(answer(context, &view, &options), &warnings(context, &options))
+}
+
+/// What a delete with these options warns of.
+pub(super) fn warnings(context: Context<'_>, options: &DeleteOptions) -> Vec<String> {
     let unsaid = options.orphan_dependents.is_none() && options.propagation_policy.is_none();
     let warning = hooks::delete_warning(context.resource).filter(|_| unsaid);
-    let warnings: Vec<_> = warning.map(str::to_owned).into_iter().collect();
-    write::warned(answer(context, &view, &options), &warnings)
+    warning.map(str::to_owned).into_iter().collect()
 }
 
 fn answer(context: Context<'_>, view: &WantedView, options: &DeleteOptions) -> Result<Answer, Status> {
@@ -82,7 +90,7 @@ pub(super) fn options(context: Context<'_>) -> Result<DeleteOptions, Status> {
     if let (Some(_), Some(policy)) = (options.orphan_dependents, &options.propagation_policy) {
         let text = format!(
             "Invalid value: {}: orphanDependents and deletionPropagation cannot be both set",
-            go_quote(policy)
+            quoted(policy)
         );
         causes.push(Cause::new("FieldValueInvalid", text, "propagationPolicy"));
     }
@@ -91,11 +99,21 @@ pub(super) fn options(context: Context<'_>) -> Result<DeleteOptions, Status> {
     {
         let text = format!(
             "Unsupported value: {}: supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\"",
-            go_quote(policy)
+            quoted(policy)
         );
         causes.push(Cause::new("FieldValueNotSupported", text, "propagationPolicy"));
     }
     causes.extend(dry_run_causes(options.dry_run.iter().map(String::as_str)));
+    if options.ignore_store_read_error {
+        let others = [
+            ("propagationPolicy", options.propagation_policy.is_some()),
+            ("orphanDependents", options.orphan_dependents.is_some()),
+            ("gracePeriodSeconds", options.grace_period_seconds.is_some()),
+            ("preconditions", options.preconditions.is_some()),
+        ];
+        let set = others.into_iter().filter(|(_, set)| *set);
+        causes.extend(set.map(|(other, _)| unsafe_cause(&format!("cannot be set together with .{other}"))));
+    }
     if causes.is_empty() {
         Ok(options)
     } else {
@@ -103,13 +121,49 @@ pub(super) fn options(context: Context<'_>) -> Result<DeleteOptions, Status> {
     }
 }
 
+/// What is wrong with asking for the removal of what cannot be read.
+pub(super) fn unsafe_cause(why: &str) -> Cause {
+    Cause::new(
+        "FieldValueInvalid",
+        format!("Invalid value: true: {why}"),
+        IGNORE_STORE_READ_ERROR,
+    )
+}
+
+/// The answer to a delete that is meant for objects which cannot be read: all can be, here.
+fn unsafe_delete(context: Context<'_>) -> Status {
+    let resource = context.resource;
+    let (group, plural) = (&*resource.group, &*resource.plural);
+    if group == "rbac.authorization.k8s.io" || (group, plural) == ("", "namespaces") {
+        let why = format!("no unsafe deleter provided, can not honor {IGNORE_STORE_READ_ERROR}");
+        let text = format!("Internal error occurred: {why}");
+        return Status::new(500, "InternalError", text).cause(Cause::new("", why, ""));
+    }
+    let key = context.key();
+    if context.server.storage.get(context.id, &key).is_none() {
+        return context.absent();
+    }
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: {}/{key}, ResourceVersion: 0, AdditionalErrorMsg: unsafe deletion \
+         is not allowed because the object is decodable from storage",
+        resource.storage.0
+    );
+    Status::conflict(context.subject(), context.name(), &why)
+}
+
 fn from_query(query: &Query) -> Result<DeleteOptions, Status> {
+    let text = |key: &str| query.non_empty(key).map(str::to_owned);
+    let preconditions = Preconditions {
+        uid: text("uid"),
+        resource_version: text("resourceVersion"),
+    };
     Ok(DeleteOptions {
         grace_period_seconds: number(query, "gracePeriodSeconds")?,
-        preconditions: None,
+        preconditions: (preconditions != Preconditions::default()).then_some(preconditions),
         orphan_dependents: query.get("orphanDependents").map(|_| query.flag("orphanDependents")),
         propagation_policy: query.get("propagationPolicy").map(str::to_owned),
         dry_run: query.all("dryRun").map(str::to_owned).collect(),
+        ignore_store_read_error: query.flag(IGNORE_STORE_READ_ERROR),
     })
 }
 

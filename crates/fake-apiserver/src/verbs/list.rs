@@ -65,7 +65,8 @@ async fn continue_page(context: Context<'_>, options: &ListOptions, raw: &str, r
         }
     };
     let token = Token::decode(raw)?;
-    let after = format!("{}{}", prefix(context), token.last_key());
+    let (start, bound) = token.first_key();
+    let start = format!("{}{start}", prefix(context));
     let at = match token.rv {
         1.. => Some(token.rv.unsigned_abs()),
         _ => None,
@@ -73,7 +74,7 @@ async fn continue_page(context: Context<'_>, options: &ListOptions, raw: &str, r
     if let Some(rv) = at {
         context.server.wait_for_revision(rv).await?;
     }
-    let page = read(context, options, &range, Some(&after), at, limit).map_err(|error| match error {
+    let page = read(context, options, &range, Some((&start, bound)), at, limit).map_err(|error| match error {
         ReadError::Compacted { .. } => expired_token(&token),
         ReadError::Future { current } => Status::too_large_resource_version(at.unwrap_or_default(), current),
     })?;
@@ -84,7 +85,7 @@ fn read(
     context: Context<'_>,
     options: &ListOptions,
     range: &Range,
-    after: Option<&str>,
+    start: Option<(&str, Bound)>,
     at: Option<Revision>,
     limit: usize,
 ) -> Result<Page<Stored>, ReadError> {
@@ -92,9 +93,14 @@ fn read(
         Some(max) if limit > 0 => limit.min(max),
         _ => limit,
     };
-    let filter = |key: &str, stored: &Stored| options.selection.matches(key, stored);
+    let (after, from) = match start {
+        Some((key, Bound::After)) => (Some(key), ""),
+        Some((key, Bound::From)) => (None, key),
+        None => (None, ""),
+    };
+    let filter = |key: &str, stored: &Stored| key >= from && options.selection.matches(key, stored);
     let everything = |_: &str, _: &Stored| true;
-    let filter: &dyn Fn(&str, &Stored) -> bool = if options.selection.is_everything() {
+    let filter: &dyn Fn(&str, &Stored) -> bool = if options.selection.is_everything() && from.is_empty() {
         &everything
     } else {
         &filter
@@ -219,11 +225,21 @@ impl Token {
         BASE64.encode(serde_json::to_vec(self).unwrap_or_default())
     }
 
-    /// The key that the page comes after: a token names the first possible key after it.
-    fn last_key(&self) -> &str {
+    /// Where the page begins. The tokens of a server name the first possible key after the last one of a page.
+    fn first_key(&self) -> (&str, Bound) {
         let start = self.start.strip_prefix('/').unwrap_or(&self.start);
-        start.strip_suffix('\0').unwrap_or(start)
+        match start.strip_suffix('\0') {
+            Some(last) => (last, Bound::After),
+            None => (start, Bound::From),
+        }
     }
+}
+
+/// Whether a page has the key that it begins at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bound {
+    After,
+    From,
 }
 
 /// 410 for a token whose revision is gone, with a token that goes on at the latest revision.

@@ -2,6 +2,7 @@
 
 use super::list::Token;
 use crate::codec::go_quote;
+use crate::json::write::quoted;
 use crate::kinds::Resource;
 use crate::request::Query;
 use crate::selector::{FieldSelector, LabelSelector};
@@ -52,6 +53,14 @@ impl ListOptions {
     /// # Errors
     /// 400 for what cannot be read, 422 for what cannot be combined.
     pub(crate) fn parse(query: &Query, resource: &Resource, watch: bool) -> Result<Self, Status> {
+        Self::read(query, resource, watch)?.settle()
+    }
+
+    /// As [`parse`](Self::parse), up to what the storage looks at.
+    ///
+    /// # Errors
+    /// 400 for what cannot be read, 422 for what cannot be combined.
+    pub(crate) fn read(query: &Query, resource: &Resource, watch: bool) -> Result<Unsettled, Status> {
         let timeout = number(query, "timeoutSeconds")?.unwrap_or_default();
         let limit = number(query, "limit")?.unwrap_or_default();
         let send_initial_events = query.get("sendInitialEvents").map(|_| query.flag("sendInitialEvents"));
@@ -61,8 +70,14 @@ impl ListOptions {
         let raw_version = query.get("resourceVersion").unwrap_or_default();
         let raw_match = query.get("resourceVersionMatch").unwrap_or_default();
         let continue_token = query.non_empty("continue").map(str::to_owned);
-        let causes = if watch {
-            watch_causes(raw_match, continue_token.is_some(), send_initial_events.is_some())
+        // The old form of a watch is checked as a list.
+        let causes = if watch && query.flag("watch") {
+            watch_causes(
+                raw_version,
+                raw_match,
+                continue_token.is_some(),
+                send_initial_events.is_some(),
+            )
         } else {
             list_causes(
                 raw_version,
@@ -75,31 +90,54 @@ impl ListOptions {
             return Err(Status::invalid(LIST_OPTIONS, "", causes));
         }
         let fields = fields.of_resource(resource).map_err(bad)?;
-        if let Some(token) = continue_token.as_deref().filter(|_| !watch) {
+        Ok(Unsettled {
+            options: Self {
+                version: Version::Unset,
+                version_match: match raw_match {
+                    "Exact" => Match::Exact,
+                    "NotOlderThan" => Match::NotOlderThan,
+                    _ => Match::Unset,
+                },
+                limit: usize::try_from(limit).unwrap_or_default(),
+                continue_token,
+                selection: Selection { labels, fields },
+                send_initial_events,
+                allow_bookmarks: query.flag("allowWatchBookmarks"),
+                timeout,
+            },
+            version: raw_version.to_owned(),
+            watch,
+        })
+    }
+}
+
+/// Options that are good together. What they say about versions is for the storage, which is asked later.
+#[derive(Debug)]
+pub(crate) struct Unsettled {
+    options: ListOptions,
+    version: String,
+    watch: bool,
+}
+
+impl Unsettled {
+    /// Reads the continue token and the version.
+    ///
+    /// # Errors
+    /// 400, and 500 without a reason for the version of a watch.
+    pub(crate) fn settle(self) -> Result<ListOptions, Status> {
+        let mut options = self.options;
+        if let Some(token) = options.continue_token.as_deref().filter(|_| !self.watch) {
             // What is wrong with a token comes before what is wrong with a version.
             Token::decode(token)?;
         }
-        let version = parse_version(raw_version).map_err(|text| {
-            if watch {
+        options.version = parse_version(&self.version).map_err(|text| {
+            if self.watch {
                 Status::untyped(text)
             } else {
                 Status::bad_request(format!("invalid resource version: {text}"))
             }
         })?;
-        Ok(Self {
-            version,
-            version_match: match raw_match {
-                "Exact" => Match::Exact,
-                "NotOlderThan" => Match::NotOlderThan,
-                _ => Match::Unset,
-            },
-            limit: usize::try_from(limit).unwrap_or_default(),
-            continue_token,
-            selection: Selection { labels, fields },
-            send_initial_events,
-            allow_bookmarks: query.flag("allowWatchBookmarks"),
-            timeout,
-        })
+        Ok(options)
     }
 }
 
@@ -172,7 +210,7 @@ fn list_causes(version: &str, version_match: &str, continues: bool, initial_even
         if !matches!(version_match, "Exact" | "NotOlderThan") {
             let text = format!(
                 "Unsupported value: {}: supported values: \"Exact\", \"NotOlderThan\", \"\"",
-                go_quote(version_match)
+                quoted(version_match)
             );
             causes.push(Cause::new("FieldValueNotSupported", text, MATCH));
         }
@@ -190,8 +228,10 @@ fn list_causes(version: &str, version_match: &str, continues: bool, initial_even
     causes
 }
 
-fn watch_causes(version_match: &str, continues: bool, initial_events: bool) -> Vec<Cause> {
+fn watch_causes(version: &str, version_match: &str, continues: bool, initial_events: bool) -> Vec<Cause> {
     let mut causes = Vec::new();
+    // A watch that says nothing of it starts with the initial events, for which the server sets a match.
+    let defaulted = version_match.is_empty() && !initial_events && matches!(version, "" | "0");
     if initial_events && version_match != "NotOlderThan" {
         causes.push(forbidden(
             MATCH,
@@ -206,12 +246,12 @@ fn watch_causes(version_match: &str, continues: bool, initial_events: bool) -> V
         if version_match != "NotOlderThan" {
             let text = format!(
                 "Unsupported value: {}: supported values: \"NotOlderThan\"",
-                go_quote(version_match)
+                quoted(version_match)
             );
             causes.push(Cause::new("FieldValueNotSupported", text, MATCH));
         }
     }
-    if continues {
+    if continues && (defaulted || !version_match.is_empty()) {
         causes.push(forbidden(
             MATCH,
             "resourceVersionMatch is forbidden when continue is provided",

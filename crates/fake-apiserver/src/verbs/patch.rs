@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 
 use super::Context;
-use super::update::{Part, Unconditional, check_identity, transact};
+use super::update::{Part, check_identity, transact, undeterminable_name};
 use super::write;
 use crate::answer::Answer;
 use crate::codec::{DecodeError, FieldValidation, decode_patched, go_quote};
+use crate::json::Tape;
 use crate::negotiate::{Representation, Shape};
 use crate::patch::{PatchError, PatchType, apply, check_syntax, field_findings};
 use crate::status::{Cause, Status, Subject};
@@ -17,21 +18,21 @@ use crate::status::{Cause, Status, Subject};
 /// 400, 404, 406, 409, 413, 415, 422.
 pub(super) fn patch(context: Context<'_>, part: Part) -> Result<Answer, Status> {
     let view = context.view(Shape::Object)?;
-    let header = Some(context.request.header(http::header::CONTENT_TYPE)).filter(|header| !header.is_empty());
-    let patch_type = PatchType::from_header(header, context.resource).map_err(|error| patch_status(&error))?;
+    let patch_type = patch_type(context)?;
     let options = write::options(context, "PatchOptions")?;
     check_syntax(&context.request.body).map_err(|error| patch_status(&error))?;
     let full = context.view_as(Representation::Full);
-    let mut warnings = Vec::new();
+    let (mut warnings, mut of_finalizers) = (Vec::new(), Vec::new());
     let findings = match options.validation {
         FieldValidation::Ignore => Vec::new(),
         FieldValidation::Strict | FieldValidation::Warn => field_findings(patch_type, &context.request.body),
     };
-    let patched = transact(context, part, options, Unconditional::Always, |old, _| {
+    let patched = transact(context, part, options, |old, before| {
         warnings.clear();
         let mut current = Vec::with_capacity(old.object.canonical.len() + 96);
         full.write_object(&old.object, old.rv, &mut current);
         let patched = apply(patch_type, &current, &context.request.body).map_err(|error| patch_status(&error))?;
+        check_type(context, &patched, options.validation, &mut warnings)?;
         let decoded = decode_patched(context.resource, &patched, options.validation);
         if options.validation == FieldValidation::Strict {
             check_strict(&patched, &findings, decoded.as_ref().err())?;
@@ -42,10 +43,64 @@ pub(super) fn patch(context: Context<'_>, part: Part) -> Result<Answer, Status> 
         warnings.clone_from(&findings);
         warnings.extend(decoded.warnings);
         check_identity(context, &mut object)?;
+        warnings.extend(decoded.repeated_owners);
+        of_finalizers = write::finalizer_warnings(context.resource, &before.meta.finalizers, &object.meta.finalizers);
         Ok((object, wrong_type))
     });
+    if patched.is_ok() {
+        warnings.extend(of_finalizers);
+    }
     let answer = patched.and_then(|version| write::shown(&view, 200, &version));
     write::warned(answer, &warnings)
+}
+
+/// The type of the patch.
+///
+/// # Errors
+/// 415, and 501 for a type that is not built.
+pub(super) fn patch_type(context: Context<'_>) -> Result<PatchType, Status> {
+    let header = Some(context.request.header(http::header::CONTENT_TYPE)).filter(|header| !header.is_empty());
+    PatchType::from_header(header, context.resource).map_err(|error| patch_status(&error))
+}
+
+/// Refuses a patch that takes the API version away: the real server then reads an object of no type, in which it knows
+/// no field and finds no name.
+///
+/// # Errors
+/// 400, and 500 for a custom resource.
+fn check_type(
+    context: Context<'_>,
+    patched: &[u8],
+    validation: FieldValidation,
+    warnings: &mut Vec<String>,
+) -> Result<(), Status> {
+    let Ok(tape) = Tape::parse(patched) else {
+        return Ok(()); // which the decoder reports
+    };
+    let root = tape.root();
+    let is_empty = |key: &str| {
+        root.get(key)
+            .is_none_or(|value| value.is_null() || value.as_str().is_some_and(|text| text.is_empty()))
+    };
+    if !is_empty("apiVersion") || validation == FieldValidation::Strict {
+        return Ok(());
+    }
+    if context.resource.custom {
+        // Without a kind the decoder refuses it.
+        let why = "Object 'apiVersion' is missing in 'object has no apiVersion field'";
+        let status = Status::new(500, "InternalError", format!("Internal error occurred: {why}"));
+        return if is_empty("kind") {
+            Ok(())
+        } else {
+            Err(status.cause(Cause::new("", why, "")))
+        };
+    }
+    if validation == FieldValidation::Warn {
+        let keys = root.entries().filter_map(|(key, _)| key.as_str());
+        let unknown = keys.filter(|key| !matches!(&**key, "apiVersion" | "kind"));
+        warnings.extend(unknown.map(|key| format!("unknown field {}", go_quote(&key))));
+    }
+    Err(undeterminable_name(context))
 }
 
 /// 422 for a patch with unknown or duplicate fields, in it or in its result.

@@ -27,15 +27,6 @@ pub(super) enum Part {
     Finalize,
 }
 
-/// Whether a write without a resourceVersion is accepted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unconditional {
-    /// As the resource's policy says.
-    ByPolicy,
-    /// Always: a patch is made from the version that it replaces.
-    Always,
-}
-
 /// `PUT`.
 ///
 /// # Errors
@@ -43,12 +34,17 @@ pub(super) enum Unconditional {
 pub(super) fn update(context: Context<'_>, part: Part) -> Result<Answer, Status> {
     let view = context.view(Shape::Object)?;
     let options = write::options(context, "UpdateOptions")?;
-    let decoded = write::body(context, options)?;
+    let mut decoded = write::body(context, options)?;
     let wrong_type = write::wrong_type(context.resource, &decoded);
-    let replaced =
-        write::check_version(&decoded).and_then(|()| replace(context, part, options, decoded.object, wrong_type));
+    let is_of_path = write::check_version(&decoded).and_then(|()| check_identity(context, &mut decoded.object));
+    if let Err(status) = is_of_path {
+        return write::warned(Err(status), &decoded.warnings);
+    }
+    let mut warnings = decoded.warnings;
+    warnings.extend(decoded.repeated_owners);
+    let replaced = replace(context, part, options, decoded.object, wrong_type, &mut warnings);
     let answer = replaced.and_then(|(code, version)| write::shown(&view, code, &version));
-    write::warned(answer, &decoded.warnings)
+    write::warned(answer, &warnings)
 }
 
 /// Replaces the object with a decoded one, or creates it where the resource allows that; the code says which.
@@ -58,20 +54,22 @@ fn replace(
     options: WriteOptions,
     mut object: Object,
     wrong_type: Option<Status>,
+    warnings: &mut Vec<String>,
 ) -> Result<(u16, Versioned<Stored>), Status> {
-    check_identity(context, &mut object)?;
-    let result = transact(context, part, options, Unconditional::ByPolicy, |_, current| {
+    let mut of_finalizers = Vec::new();
+    let result = transact(context, part, options, |_, current| {
         let (given, actual) = (&object.meta.uid, &current.meta.uid);
         if !given.is_empty() && given != actual {
-            return Err(other_uid(context, given, actual));
+            return Err(other_uid(context, options, given, actual));
         }
+        of_finalizers = write::finalizer_warnings(context.resource, &current.meta.finalizers, &object.meta.finalizers);
         Ok((object.clone(), wrong_type.clone()))
     });
     let creates = context.resource.policy.put_creates && part != Part::Finalize;
     match result {
         Err(status) if status.reason == "NotFound" && creates => {
             if !object.meta.uid.is_empty() {
-                return Err(other_uid(context, &object.meta.uid, ""));
+                return Err(other_uid(context, options, &object.meta.uid, ""));
             }
             if !object.meta.resource_version.is_empty() {
                 parse_uint(&object.meta.resource_version).map_err(Status::untyped)?;
@@ -79,35 +77,49 @@ fn replace(
             object.meta.resource_version.clear();
             Ok((201, create_in(context, object, options, wrong_type)?))
         }
-        result => Ok((200, result?)),
+        result => {
+            let version = result?;
+            warnings.extend(of_finalizers);
+            Ok((200, version))
+        }
     }
 }
 
 /// 409 for an update that is meant for an object of another uid.
-fn other_uid(context: Context<'_>, given: &str, actual: &str) -> Status {
+fn other_uid(context: Context<'_>, options: WriteOptions, given: &str, actual: &str) -> Status {
+    let storage = &*context.resource.storage.0;
+    // A dry run knows the key below the root of all keys.
+    let root = if options.dry_run { "/registry" } else { "" };
     let why = format!(
         "StorageError: invalid object, Code: 4, Key: {}/{}, ResourceVersion: 0, AdditionalErrorMsg: Precondition \
          failed: UID in precondition: {given}, UID in object meta: {actual}",
-        context.resource.storage.0,
+        storage.strip_prefix(root).unwrap_or(storage),
         context.key(),
     );
     Status::conflict(context.subject(), context.name(), &why)
 }
 
+/// 400 for a body without a name.
+pub(super) fn undeterminable_name(context: Context<'_>) -> Status {
+    let name = context.name();
+    Status::bad_request(format!(
+        "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+    ))
+}
+
 /// Checks that the body is about the object that the path names.
 pub(super) fn check_identity(context: Context<'_>, object: &mut Object) -> Result<(), Status> {
+    write::settle_namespace(context.resource, context.namespace(), object)?;
     let (name, found) = (context.name(), object.meta.name.as_str());
     if found.is_empty() {
-        return Err(Status::bad_request(format!(
-            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
-        )));
+        return Err(undeterminable_name(context));
     }
     if found != name {
         return Err(Status::bad_request(format!(
             "the name of the object ({found}) does not match the name on the URL ({name})"
         )));
     }
-    write::settle_namespace(context.resource, context.namespace(), object)
+    Ok(())
 }
 
 /// Changes an existing object: `make` gives the wanted object from the current one, and the error that it has if
@@ -117,7 +129,6 @@ pub(super) fn transact(
     context: Context<'_>,
     part: Part,
     options: WriteOptions,
-    unconditional: Unconditional,
     mut make: impl FnMut(&Versioned<Stored>, &Object) -> Result<(Object, Option<Status>), Status>,
 ) -> Result<Versioned<Stored>, Status> {
     let mut shown = None;
@@ -125,7 +136,7 @@ pub(super) fn transact(
         let old = old.ok_or_else(|| context.absent())?;
         let current = old.object.object_as(context.resource);
         let (wanted, wrong_type) = make(old, &current)?;
-        check_version(context, unconditional, old, &wanted)?;
+        check_version(context, old, &wanted)?;
         if let Some(status) = wrong_type {
             return Err(status);
         }
@@ -152,24 +163,21 @@ pub(super) fn transact(
     written.ok_or_else(|| context.absent())
 }
 
-fn check_version(
-    context: Context<'_>,
-    unconditional: Unconditional,
-    old: &Versioned<Stored>,
-    wanted: &Object,
-) -> Result<(), Status> {
+fn check_version(context: Context<'_>, old: &Versioned<Stored>, wanted: &Object) -> Result<(), Status> {
     let given = wanted.meta.resource_version.as_str();
-    if matches!(given, "" | "0") {
-        if unconditional == Unconditional::Always || context.resource.policy.unconditional_update {
+    let unversioned = || {
+        if context.resource.policy.unconditional_update {
             return Ok(());
         }
-        return Err(version_required(context));
+        Err(version_required(context))
+    };
+    if given.is_empty() {
+        return unversioned();
     }
-    let given = parse_uint(given).map_err(Status::untyped)?;
-    if given == old.rv {
-        Ok(())
-    } else {
-        Err(Status::stale(context.subject(), context.name()))
+    match parse_uint(given).map_err(Status::untyped)? {
+        0 => unversioned(),
+        given if given == old.rv => Ok(()),
+        _ => Err(Status::stale(context.subject(), context.name())),
     }
 }
 
@@ -194,6 +202,9 @@ fn settle(context: Context<'_>, part: Part, old: &Object, wanted: Object) -> Res
             let mut new = wanted;
             if status.subresource {
                 copy_field(resource, "status", old, &mut new);
+            }
+            if let Some(kept) = hooks::kept_on_update(resource) {
+                copy_field(resource, kept, old, &mut new);
             }
             new
         }
@@ -222,6 +233,7 @@ fn settle(context: Context<'_>, part: Part, old: &Object, wanted: Object) -> Res
     new.meta.namespace.clone_from(&old.meta.namespace);
     keep_system_fields(&mut new.meta, &old.meta);
     hooks::before_write(resource, &mut new);
+    hooks::named(resource, &mut new);
     new.meta.generation = old.meta.generation;
     // A subresource's write is no change of the spec, whatever metadata it takes over.
     if matches!(part, Part::Main) {

@@ -18,7 +18,7 @@ use super::list::narrowed;
 use super::options::{ListOptions, Version};
 use crate::answer::Answer;
 use crate::body::{Body, BodyError, Part, PartKind, Source};
-use crate::negotiate::{Representation, Shape};
+use crate::negotiate::{self, Representation, Shape};
 use crate::server::{OpenWatchGuard, Shared};
 use crate::status::Status;
 use crate::storage::{Batch, Cursor, Entry, ListQuery, Range, ReadError, ResourceId, Revision, Versioned};
@@ -39,6 +39,7 @@ const BATCH: usize = 64;
 pub(super) fn watch(context: Context<'_>) -> Result<Answer, Status> {
     let wanted = context.view(Shape::Watch)?;
     let options = ListOptions::parse(&context.request.query, context.resource, true)?;
+    negotiate::check_stream(context.request.header(http::header::ACCEPT), context.resource.custom)?;
     // A list of each event cannot be shown: nothing is.
     let Ok(view) = wanted.get().cloned() else {
         return Ok(Answer::json(200, Bytes::new()));

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::{Context, WantedView};
 use crate::answer::Answer;
 use crate::codec::{ContentType, DecodeError, Decoded, FieldValidation, decode, go_quote};
+use crate::json::write::quoted;
 use crate::kinds::{GenerationMode, Resource};
 use crate::managed_fields::{WriteContext, manager_name, track};
 use crate::object::Object;
@@ -96,13 +97,36 @@ pub(super) fn dry_run_causes<'a>(values: impl Iterator<Item = &'a str>) -> Vec<C
         return Vec::new();
     }
     // One wrong value and the text lists all of them.
-    let listed = values
-        .iter()
-        .map(|value| format!("{value:?}"))
-        .collect::<Vec<_>>()
-        .join(",");
+    let listed = values.iter().map(|value| quoted(value)).collect::<Vec<_>>().join(",");
     let text = format!("Unsupported value: [{listed}]: supported values: \"All\"");
     vec![Cause::new("FieldValueNotSupported", text, "dryRun")]
+}
+
+/// What a real server warns of about the finalizers that a write adds to a custom resource.
+pub(super) fn finalizer_warnings(resource: &Resource, old: &[String], new: &[String]) -> Vec<String> {
+    if !resource.custom {
+        return Vec::new();
+    }
+    let own = |name: &str| matches!(name, "orphan" | "foregroundDeletion" | "kubernetes");
+    let mut added: Vec<&String> = new
+        .iter()
+        .filter(|name| !name.contains('/') && !own(name) && !old.contains(name))
+        .collect();
+    added.sort();
+    added.dedup();
+    let warning = |name: &&String| {
+        let path = if name.contains('.') {
+            " including a path (/)"
+        } else {
+            ""
+        };
+        format!(
+            "metadata.finalizers: {}: prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with \
+             other finalizer writers",
+            go_quote(name)
+        )
+    };
+    added.iter().map(warning).collect()
 }
 
 /// The format of the request body.

@@ -505,6 +505,11 @@ fn tame(kind: &Kind, act: Act, probe: &mut Probe) {
             probe.method = "GET";
         }
     }
+    // The real server sends the head of some watches with their first event only, or at their end.
+    let has_timeout = |pair: &String| pair.starts_with("timeoutSeconds=") && !pair.starts_with("timeoutSeconds=0");
+    if probe.watches() && !probe.query.iter().any(has_timeout) {
+        probe.query.insert(0, "timeoutSeconds=1".to_owned());
+    }
     if deletes && probe.path.trim_end_matches('/').ends_with("/namespaces/{ns}") {
         probe.method = "GET";
     }

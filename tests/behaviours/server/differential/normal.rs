@@ -35,8 +35,24 @@ pub(super) struct Normal {
     pub(super) body: Value,
 }
 
-/// Brings an answer in the form in which it is compared. `sent` is the body that was sent.
-pub(super) fn normal(probe: &Probe, sent: &[u8], answer: &Answer) -> Normal {
+impl Normal {
+    /// The code that stands for a connection that broke without an answer.
+    pub(super) const BROKEN: u16 = 999;
+
+    /// What is compared where the connection broke.
+    pub(super) fn broken() -> Normal {
+        Normal {
+            code: Self::BROKEN,
+            warnings: Vec::new(),
+            retry_after: String::new(),
+            body: Value::Null,
+        }
+    }
+}
+
+/// Brings an answer in the form in which it is compared. `run` is what names of cluster objects begin with, `sent` is the
+/// body that was sent.
+pub(super) fn normal(probe: &Probe, run: &str, sent: &[u8], answer: &Answer) -> Normal {
     let warnings = answer
         .headers
         .get_all("warning")
@@ -46,7 +62,7 @@ pub(super) fn normal(probe: &Probe, sent: &[u8], answer: &Answer) -> Normal {
     let body = match serde_json::from_slice::<Value>(&answer.body) {
         _ if probe.method == "HEAD" || answer.body.is_empty() => Value::Null,
         Ok(body) if body["kind"] == "Status" => status(body, sent),
-        Ok(body) if answer.code < 300 => object(probe, body),
+        Ok(body) if answer.code < 300 => object(probe, run, body),
         Ok(body) => body,
         Err(_) if answer.code < 300 => Value::Null,
         Err(_) => String::from_utf8_lossy(&answer.body).trim_end().into(),
@@ -225,7 +241,7 @@ fn generated(text: &str, sent: &str) -> String {
 }
 
 /// An object or a list in an answer.
-fn object(probe: &Probe, mut body: Value) -> Value {
+fn object(probe: &Probe, run: &str, mut body: Value) -> Value {
     let Some(kind) = Kind::of(probe.resource) else {
         // Documents of discovery have cases of their own.
         return Value::Null;
@@ -247,7 +263,7 @@ fn object(probe: &Probe, mut body: Value) -> Value {
         items.retain(|item| {
             // Other objects of the whole cluster are not of this run.
             let name = item["metadata"]["name"].as_str().unwrap_or_default();
-            probe.path.contains("{ns}") || name.starts_with("diff-")
+            probe.path.contains("{ns}") || name.strip_prefix(run).is_some_and(|rest| rest.starts_with('-'))
         });
         items.iter_mut().for_each(|item| single(kind, item));
         items.sort_by_key(ToString::to_string);
@@ -264,6 +280,12 @@ fn object(probe: &Probe, mut body: Value) -> Value {
         return body["kind"].clone();
     }
     single(kind, &mut body);
+    // A dry run shows the version that it was given.
+    if probe.query.iter().any(|pair| pair == "dryRun=All")
+        && let Some(metadata) = body["metadata"].as_object_mut()
+    {
+        metadata.remove("resourceVersion");
+    }
     body
 }
 
@@ -285,6 +307,16 @@ fn single(kind: &Kind, object: &mut Value) {
         if metadata.get(key).is_some_and(|value| !value.is_null()) {
             metadata.insert(key.to_owned(), mask.into());
         }
+    }
+    // The labels that the real server gives to jobs hold their uid.
+    if kind.plural == "jobs"
+        && let Some(labels) = metadata.get_mut("labels").and_then(Value::as_object_mut)
+    {
+        labels.retain(|key, _| !key.contains("controller-uid") && !key.contains("job-name"));
+    }
+    // A name that the server has made of a uid.
+    if metadata.get("name").and_then(Value::as_str).and_then(uid) == Some(36) {
+        metadata.insert("name".to_owned(), "UID".into());
     }
     let prefix = metadata.get("generateName").and_then(Value::as_str).map(str::to_owned);
     if let Some(prefix) = prefix

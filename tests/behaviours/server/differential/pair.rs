@@ -5,7 +5,7 @@ use serde_json::json;
 use super::kinds::Kind;
 use super::normal::{Normal, normal};
 use super::probe::{Probe, fill};
-use crate::harness::{Answer, CustomKind, Server, unique};
+use crate::harness::{CustomKind, Server, unique};
 
 /// An in-memory server and a real one that have been told the same.
 pub(super) struct Pair {
@@ -87,12 +87,10 @@ impl Pair {
         }
         let sent = self.filled_bytes(&probe.body.bytes(), &places);
         let request = request.raw(sent.clone());
-        let answer: Answer = if probe.watches() {
-            request.open().await
-        } else {
-            request.send().await
-        };
-        normal(probe, &sent, &answer)
+        match request.attempt(probe.watches()).await {
+            Some(answer) => normal(probe, &self.run(), &sent, &answer),
+            None => Normal::broken(),
+        }
     }
 
     /// The uid and the resource version of the object that the path names, if they are asked for.

@@ -1,7 +1,8 @@
 //! Tests of faults as a client sees them on a socket, in the bytes of HTTP.
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use std::io::{Read as _, Write as _};
+
+use tokio::net::TcpListener;
 
 use crate::{Cut, FakeApiServer, Fault, Rule, StatusFault, Verb};
 
@@ -17,17 +18,21 @@ async fn serve(fake: &FakeApiServer) -> std::net::SocketAddr {
 
 /// Everything that the server sends for one request until it closes the connection.
 async fn exchange(fake: &FakeApiServer, request_line: &str, body: &str) -> String {
-    let mut connection = TcpStream::connect(serve(fake).await).await.unwrap();
+    let address = serve(fake).await;
     let request = format!(
         "{request_line} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: \
          {}\r\n\r\n{body}",
         body.len()
     );
-    connection.write_all(request.as_bytes()).await.unwrap();
-    let mut received = Vec::new();
-    // A reset is an end, too: what counts is what came before.
-    let _ = connection.read_to_end(&mut received).await;
-    String::from_utf8(received).unwrap()
+    let exchange = tokio::task::spawn_blocking(move || {
+        let mut connection = std::net::TcpStream::connect(address).unwrap();
+        connection.write_all(request.as_bytes()).unwrap();
+        let mut received = Vec::new();
+        // A reset is an end, too: what counts is what came before.
+        let _ = connection.read_to_end(&mut received);
+        String::from_utf8(received).unwrap()
+    });
+    exchange.await.unwrap()
 }
 
 /// What ends a body that is whole.
