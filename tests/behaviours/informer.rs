@@ -8,6 +8,7 @@ mod connection;
 mod handlers;
 mod identity;
 mod index;
+mod lag;
 mod lifecycle;
 mod lists;
 mod namespaces;

@@ -14,7 +14,9 @@ use std::task::{Context, Poll};
 
 use crate::error::Stopped;
 use crate::event::Event;
-use crate::informer::dispatch::{HandlerQueue, HandlerStats, Wake};
+use crate::informer::backlog::Taken;
+use crate::informer::deferred::{Deferred, discard};
+use crate::informer::dispatch::{HandlerQueue, HandlerStats};
 use crate::informer::index::{IndexDef, Values};
 use crate::informer::options::Namespaces;
 use crate::informer::reflector::version;
@@ -156,7 +158,7 @@ impl<K: Object> Shared<K> {
 
     /// Adds a handler and hands it the state of this instant. False if stopped: then it was only told so.
     pub(crate) fn register(&self, queue: &Arc<HandlerQueue<K>>) -> bool {
-        let wake = {
+        let deferred = {
             let mut state = self.state.write();
             if state.stopped {
                 drop(state);
@@ -168,8 +170,27 @@ impl<K: Object> Shared<K> {
             let snapshot: Arc<[Event<K>]> = objects.map(|object| Event::Added { object, initial: true }).collect();
             queue.push(&snapshot, snapshot.len(), state.unfilled == 0)
         };
-        wake.wake();
+        deferred.run();
         true
+    }
+
+    /// Tells a handler everything again, if it is ready for it. No change falls in between: those that the handler was not
+    /// told of yet are behind.
+    pub(crate) fn resync(&self, queue: &HandlerQueue<K>) {
+        let deferred = {
+            // Writers wait, readers do not.
+            let state = self.state.read();
+            if !queue.may_resync() {
+                return;
+            }
+            let objects = state.store.iter().map(|(_, object)| object);
+            let again = objects.map(|object| Event::Updated {
+                old: Arc::clone(object),
+                new: Arc::clone(object),
+            });
+            queue.push_resync(&again.collect())
+        };
+        deferred.run();
     }
 
     /// Takes a handler out of the list; its queue must have been ended before.
@@ -205,9 +226,9 @@ impl<K: Object> Shared<K> {
             if let Some(version) = version {
                 state.sections[at].version = version;
             }
-            let wake = state.publish(&mut outcome, Fills::Nothing);
+            let deferred = state.publish(outcome, Fills::Nothing);
             drop(state);
-            wake.wake();
+            deferred.run();
             return;
         }
     }
@@ -274,12 +295,12 @@ impl<K: Object> Shared<K> {
                 true => Fills::Section,
                 false => Fills::Nothing,
             };
-            let mut wake = state.publish(&mut outcome, fills);
+            let mut deferred = state.publish(outcome, fills);
             if fills == Fills::Informer {
-                wake.merge(Wake::of(state.waiters.take()));
+                deferred.wakers.append(&mut state.waiters.take());
             }
             drop(state);
-            wake.wake();
+            deferred.run();
             return;
         }
     }
@@ -311,8 +332,8 @@ impl<K: Object> Shared<K> {
                 (slot, object, values)
             })
             .collect();
-        let outcome = self.state.write().store.fill_index(id, computed);
-        drop(outcome);
+        let garbage = self.state.write().store.fill_index(id, computed);
+        discard(garbage);
         Ok(id)
     }
 
@@ -330,20 +351,25 @@ impl<K: Object> Shared<K> {
     }
 
     pub(crate) fn poll_filled(&self, ticket: &mut Option<u64>, cx: &Context<'_>) -> Poll<Result<(), Stopped>> {
-        let mut state = self.state.write();
-        if state.unfilled == 0 {
-            return Poll::Ready(Ok(()));
-        }
-        if state.stopped {
-            return Poll::Ready(Err(Stopped));
-        }
-        state.waiters.register(ticket, cx);
+        let waker = cx.waker().clone();
+        let replaced = {
+            let mut state = self.state.write();
+            if state.unfilled == 0 {
+                return Poll::Ready(Ok(()));
+            }
+            if state.stopped {
+                return Poll::Ready(Err(Stopped));
+            }
+            state.waiters.register(ticket, waker)
+        };
+        drop(replaced);
         Poll::Pending
     }
 
     pub(crate) fn forget(&self, ticket: Option<u64>) {
         if ticket.is_some() {
-            self.state.write().waiters.forget(ticket);
+            let forgotten = self.state.write().waiters.forget(ticket);
+            drop(forgotten);
         }
     }
 
@@ -355,22 +381,27 @@ impl<K: Object> Shared<K> {
 
 impl<K: Object> State<K> {
     /// Pushes the events to every handler.
-    fn publish(&self, outcome: &mut Outcome<K>, fills: Fills) -> Wake {
-        let mut wake = Wake::default();
+    fn publish(&self, outcome: Outcome<K>, fills: Fills) -> Deferred<K> {
+        let mut deferred = Deferred::default();
+        deferred.garbage.objects = outcome.garbage;
         if self.handlers.is_empty() || (outcome.events.is_empty() && fills != Fills::Informer) {
-            return wake;
+            deferred.garbage.events = outcome.events;
+            return deferred;
         }
         let initial = match fills {
             Fills::Nothing => 0,
             Fills::Section | Fills::Informer => outcome.events.len(),
         };
-        let batch: Arc<[Event<K>]> = std::mem::take(&mut outcome.events).into();
+        let batch: Arc<[Event<K>]> = outcome.events.into();
         for queue in &self.handlers {
-            wake.merge(queue.push(&batch, initial, fills == Fills::Informer));
+            deferred.merge(queue.push(&batch, initial, fills == Fills::Informer));
         }
-        wake
+        deferred.garbage.batches.push(Taken::whole(batch));
+        deferred
     }
 }
 
+#[cfg(test)]
+mod model;
 #[cfg(test)]
 mod tests;

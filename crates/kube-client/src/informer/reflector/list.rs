@@ -203,8 +203,10 @@ impl<K: Object> Reflector<K> {
                 };
                 if let Some(key) = key {
                     incoming.undecodable.retain(|bad| bad.key.as_ref() != Some(&key));
-                    self.shared
+                    let dropped = self
+                        .shared
                         .with_store(|store| incoming.relist.remove(store, key.as_ref()));
+                    drop(dropped); // not under the lock
                 }
             }
             WatchEvent::Bookmark {
