@@ -59,3 +59,8 @@ pub use kube_client::{
 };
 pub use traits::{Informer, ReadWrite, Reader, Writer};
 pub use write::{Deleted, Operation, Patch, Subresource, WriteError, ignore_not_found};
+
+/// The example of the README, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,9 +1,11 @@
 //! From the bytes of a response body to objects, each decoded once, straight from the buffer.
 //!
-//! `lean` skips `managedFields` while decoding; `list` cuts the elements of a list body out of its chunks; `lines` cuts a
-//! watch body into lines; `event` decodes one of them. Nothing here knows of HTTP, stores or retries.
+//! `inflate` unpacks a compressed body; `lean` skips `managedFields` while decoding; `list` cuts the elements of a list body
+//! out of its chunks; `lines` cuts a watch body into lines; `event` decodes one of them. Nothing here knows of stores or
+//! retries.
 
 pub(crate) mod event;
+pub(crate) mod inflate;
 pub(crate) mod lean;
 pub(crate) mod lines;
 pub(crate) mod list;
@@ -13,6 +15,7 @@ use std::sync::Arc;
 
 use kube::core::ApiResource;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use crate::decode::lean::{Full, Lean};
 use crate::informer::transform::Transform;
@@ -33,6 +36,10 @@ pub(crate) struct Decoder<K> {
 pub(crate) struct Undecodable {
     /// Its key, if at least its metadata could be read.
     pub(crate) key: Option<ObjectKey>,
+    /// Its uid; empty if it could not be read.
+    pub(crate) uid: String,
+    /// Its resource version; empty if it could not be read.
+    pub(crate) version: String,
     pub(crate) error: String,
 }
 
@@ -44,6 +51,8 @@ impl<K: Object> Decoder<K> {
         if meta.name.is_empty() {
             return Err(Undecodable {
                 key: None,
+                uid: meta.uid.to_owned(),
+                version: meta.resource_version.to_owned(),
                 error: "the object has no name".to_owned(),
             });
         }
@@ -53,6 +62,8 @@ impl<K: Object> Decoder<K> {
             let is = meta.namespace.map_or_else(|| "none".to_owned(), |is| format!("{is:?}"));
             return Err(Undecodable {
                 key: Some(meta.key()),
+                uid: meta.uid.to_owned(),
+                version: meta.resource_version.to_owned(),
                 error: format!("the namespace of the object is {is}, not {namespace:?}"),
             });
         }
@@ -68,6 +79,8 @@ impl<K: Object> Decoder<K> {
         let Ok(object) = transformed else {
             return Err(Undecodable {
                 key: Some(key),
+                uid,
+                version,
                 error: format!("transform {name:?} panicked"),
             });
         };
@@ -76,7 +89,12 @@ impl<K: Object> Decoder<K> {
             return Ok(object);
         }
         let error = format!("transform {name:?} changed name, namespace, uid or resourceVersion");
-        Err(Undecodable { key: Some(key), error })
+        Err(Undecodable {
+            key: Some(key),
+            uid,
+            version,
+            error,
+        })
     }
 
     /// Decodes one object that is known to be whole.
@@ -90,14 +108,8 @@ impl<K: Object> Decoder<K> {
         });
         match decoded {
             Some(Ok(object)) => self.finish(object).map_err(|error| error.with_key_of(text)),
-            Some(Err(error)) => Err(Undecodable {
-                key: key_of(text),
-                error: error.to_string(),
-            }),
-            None => Err(Undecodable {
-                key: key_of(text),
-                error: PANICKED.to_owned(),
-            }),
+            Some(Err(error)) => Err(Undecodable::of(text, error.to_string())),
+            None => Err(Undecodable::of(text, PANICKED.to_owned())),
         }
     }
 }
@@ -110,30 +122,59 @@ fn contain<R>(decode: impl FnOnce() -> R) -> Option<R> {
 }
 
 impl Undecodable {
-    /// Reads the key out of the object's text, if it is not known yet.
+    /// What can be said of an object of which there is only the text.
+    pub(crate) fn of(text: &str, error: String) -> Self {
+        let none = Self {
+            key: None,
+            uid: String::new(),
+            version: String::new(),
+            error,
+        };
+        none.with_key_of(text)
+    }
+
+    /// Reads key and version out of the object's text, if they are not known yet.
     pub(crate) fn with_key_of(mut self, text: &str) -> Self {
-        if self.key.is_none() {
-            self.key = key_of(text);
+        if self.key.is_none()
+            && let Ok(OnlyMetadata { metadata }) = serde_json::from_str(text)
+        {
+            let name: String = read(metadata.name);
+            let namespace: String = read(metadata.namespace);
+            self.uid = read(metadata.uid);
+            self.version = read(metadata.resource_version);
+            if !name.is_empty() {
+                self.key = Some(ObjectKey::new(Some(&*namespace).filter(|text| !text.is_empty()), &name));
+            }
         }
         self
     }
 }
 
-#[derive(Deserialize)]
-struct OnlyMetadata {
-    metadata: OnlyKey,
+/// A text, or an empty one where something else stands: one bad field must not hide the others.
+fn read(value: Option<&RawValue>) -> String {
+    value
+        .and_then(|value| serde_json::from_str(value.get()).ok())
+        .unwrap_or_default()
 }
 
 #[derive(Deserialize)]
-struct OnlyKey {
-    name: String,
-    #[serde(default)]
-    namespace: Option<String>,
+struct OnlyMetadata<'a> {
+    #[serde(borrow)]
+    metadata: OnlyKey<'a>,
 }
 
-/// The key of an object, read from its metadata alone.
-pub(crate) fn key_of(text: &str) -> Option<ObjectKey> {
-    let OnlyMetadata { metadata } = serde_json::from_str(text).ok()?;
-    let namespace = metadata.namespace.filter(|namespace| !namespace.is_empty());
-    (!metadata.name.is_empty()).then(|| ObjectKey::new(namespace.as_deref(), &metadata.name))
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OnlyKey<'a> {
+    #[serde(borrow, default)]
+    name: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    namespace: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    uid: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    resource_version: Option<&'a RawValue>,
 }
+
+#[cfg(test)]
+mod tests;

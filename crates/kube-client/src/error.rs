@@ -45,6 +45,31 @@ pub enum ClientError {
 #[error("stopped")]
 pub struct Stopped;
 
+/// The cache has not been seen to catch up with a write. The write itself is not affected.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum CaughtUpError {
+    /// The time was up. Waiting again may help: the informer may be disconnected, which its status tells, or the server may
+    /// be slow. Of an object that its selectors leave out, only a bookmark tells it, about one a minute.
+    #[error("{informer} has not seen {what} within {waited:?}, it is at resource version {version:?}")]
+    TimedOut {
+        /// Which informer.
+        informer: Box<InformerId>,
+        /// What was waited for.
+        what: String,
+        /// How long.
+        waited: Duration,
+        /// How far the cache is; empty if it is not filled.
+        version: String,
+    },
+    /// The informer was stopped before. Final.
+    #[error("{informer} was stopped before it had caught up")]
+    Stopped {
+        /// Which informer.
+        informer: Box<InformerId>,
+    },
+}
+
 /// The caches did not fill.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -220,6 +245,31 @@ pub enum WatchErrorKind {
     Undecodable,
     /// The resource version went backwards: the server's storage was restored from a backup. The cache is rebuilt.
     VersionWentBack,
+}
+
+impl WatchErrorKind {
+    /// The class in a word or two, as metrics and statistics name it.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Unauthorized => "unauthorized",
+            Self::Forbidden => "forbidden",
+            Self::NotFound => "not_found",
+            Self::Refused => "refused",
+            Self::NotSupported => "not_supported",
+            Self::Expired => "expired",
+            Self::VersionTooLarge => "version_too_large",
+            Self::TooManyRequests { .. } => "too_many_requests",
+            Self::Server { .. } => "server_error",
+            Self::Unreachable => "unreachable",
+            Self::Tls => "tls",
+            Self::Protocol => "protocol",
+            Self::NotKubernetes => "not_kubernetes",
+            Self::Silent => "silent",
+            Self::NoAnswer => "no_answer",
+            Self::Undecodable => "undecodable",
+            Self::VersionWentBack => "version_went_back",
+        }
+    }
 }
 
 /// One failure of one informer: shown in its status, given to the watch-error handler and logged.

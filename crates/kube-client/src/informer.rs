@@ -11,8 +11,10 @@ pub(crate) mod dispatch;
 pub(crate) mod factory;
 pub(crate) mod handler;
 pub(crate) mod index;
+pub(crate) mod metrics;
 pub(crate) mod options;
 pub(crate) mod part;
+pub(crate) mod progress;
 pub(crate) mod reflector;
 pub(crate) mod registration;
 pub(crate) mod relist;
@@ -31,24 +33,28 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use kube::core::{ApiResource, Selector};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use crate::environment::Environment;
-use crate::error::{IndexConflict, RegisterError, Stopped, TransformConflict};
+use crate::error::{CaughtUpError, IndexConflict, RegisterError, Stopped, TransformConflict};
 use crate::informer::dispatch::HandlerQueue;
 use crate::informer::factory::Control;
 use crate::informer::handler::{EventHandler, HandlerOptions, RunsOn};
 use crate::informer::index::{Index, IndexDef};
+use crate::informer::metrics::HandlerMetrics;
 pub use crate::informer::options::InformerId;
 use crate::informer::options::{InformerKey, InformerOptions, Tuning};
 use crate::informer::part::Part;
+use crate::informer::progress::Goal;
 use crate::informer::reflector::Reflector;
 use crate::informer::registration::{Registered, Registration};
 use crate::informer::resync::Resync;
 use crate::informer::runner::Runner;
-use crate::informer::shared::Shared;
+use crate::informer::shared::{Shared, Wait};
 use crate::informer::status::{InformerStats, Phase, Unfilled};
 use crate::informer::stream::EventStream;
 use crate::informer::transform::Transform;
@@ -70,7 +76,24 @@ use crate::sync::Mutex;
 /// - A blocked handler blocks no other and does not slow down the watch.
 /// - When a handler runs, the cache and its indexes already hold what the event tells, or something newer.
 ///
-/// Not promised: that the cache is as new as the server. It follows with the delay of the watch.
+/// Not promised: that the cache is as new as the server. It follows with the delay of the watch;
+/// [`caught_up`](Self::caught_up) waits for a write of one's own.
+///
+/// # When the server fails
+///
+/// Nothing that a server answers, or does not answer, ends an informer, but for a kind that cannot be watched at all. It
+/// goes on with back-off, the cache stays readable, and the failure is in [`stats`](Self::stats), in the watch-error
+/// handler and in the log.
+///
+/// - A watch that breaks is resumed where it was: handlers notice nothing. One that is silent is taken for broken after
+///   3 min, if the server sends bookmarks.
+/// - Where it cannot be resumed, the state is listed again. Handlers are told the difference: objects that vanished
+///   meanwhile as `Deleted { stale: true }`, with their last known state; nothing about objects that are unchanged; several
+///   changes of one object as one.
+/// - An object that does not decode is left out, named by [`undecodable`](Self::undecodable), and breaks nothing. Its last
+///   good version stays until a good one or a delete comes.
+/// - If the server's storage was restored from a backup, the cache is rebuilt when that shows: versions go back, and objects
+///   that were deleted may come again.
 pub struct Informer<K: Object> {
     cell: Arc<Cell<K>>,
 }
@@ -165,12 +188,14 @@ impl<K: Object> Cell<K> {
     }
 
     fn spawn_runner(&self, runner: Runner<K>) {
+        let span =
+            tracing::info_span!(parent: &self.env.span(&self.id, None), "handler", handler = runner.queue.name());
         match runner.runs_on() {
-            RunsOn::Task => self.env.spawn(runner.run(self.stop.clone())),
+            RunsOn::Task => self.env.spawn(runner.run(self.stop.clone()).instrument(span)),
             RunsOn::Thread => {
                 let queue = Arc::clone(&runner.queue);
-                let spawned = self.env.spawn_thread(queue.name(), move || runner.run_here());
-                if let Err(error) = spawned {
+                let work = move || span.in_scope(|| runner.run_here());
+                if let Err(error) = self.env.spawn_thread(queue.name(), work) {
                     tracing::error!(informer = %self.id, handler = queue.name(), %error, "no thread for an event handler");
                     queue.stop();
                     self.shared.unregister(&queue);
@@ -211,7 +236,8 @@ impl<K: Object> Cell<K> {
     }
 
     fn add_queue(&self, options: HandlerOptions) -> Arc<HandlerQueue<K>> {
-        let queue = Arc::new(HandlerQueue::new(options));
+        let metrics = HandlerMetrics::new(&self.id, &self.env.cluster, &options.name);
+        let queue = Arc::new(HandlerQueue::new(options).with_metrics(metrics));
         self.shared.register(&queue);
         queue
     }
@@ -238,6 +264,10 @@ impl<K: Object> Control for Cell<K> {
         &self.id
     }
 
+    fn object_type(&self) -> &'static str {
+        std::any::type_name::<K>()
+    }
+
     fn start(&self) {
         if self.stop.is_cancelled() {
             return;
@@ -249,6 +279,7 @@ impl<K: Object> Control for Cell<K> {
             }
             std::mem::take(&mut launch.waiting)
         };
+        self.env.describe_metrics();
         for part in &self.parts {
             let reflector = Reflector::new(
                 &self.env,
@@ -284,6 +315,7 @@ impl<K: Object> Control for Cell<K> {
         let status = status::sum(self.parts.iter().map(|part| &**part.status()));
         InformerStats {
             informer: self.id.clone(),
+            object_type: self.object_type(),
             phase: status.phase,
             has_synced: self.shared.is_filled(),
             objects,
@@ -293,6 +325,9 @@ impl<K: Object> Control for Cell<K> {
             watches: status.watches,
             events: status.events,
             failures: status.failures,
+            restarts: status.restarts,
+            json_bytes: self.parts.iter().map(Part::json_bytes).sum(),
+            last_heard: status.heard.map(|at| at.elapsed()),
             error: status.error,
             last_error: status.last_error,
             undecodable: self.undecodable().count(),
@@ -480,6 +515,108 @@ impl<K: Object> Informer<K> {
         Some(self.cell.shared.version()).filter(|version| !version.is_empty())
     }
 
+    /// Waits until the cache has seen a write: `written` is the object as the write's answer gives it, of this or another
+    /// type, with its key and resource version. Afterwards [`get`](Self::get) gives this version or a newer one, or none if
+    /// the object was deleted since. The informer need not have any handler.
+    ///
+    /// A write is seen with its own event, with any later one, or with a bookmark: a write that changed nothing, or one
+    /// that this informer's selectors leave out, is seen with the next bookmark, about a minute later. If resource versions
+    /// do not compare (some aggregated API servers), it is seen with that very version, or with any event of its key that
+    /// comes after this call.
+    ///
+    /// # Guarantees
+    ///
+    /// What is read from this informer afterwards is never older than the write. Exceptions: an object that does not
+    /// decode, of which the last good version stays; a server whose storage went back to a backup, before that shows.
+    ///
+    /// # Errors
+    ///
+    /// [`CaughtUpError::TimedOut`] after `timeout`, [`CaughtUpError::Stopped`] if the informer stops before. The write
+    /// itself is done all the same.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    ///
+    /// # Panics
+    ///
+    /// If it is polled outside of a tokio runtime with a timer.
+    pub fn caught_up<W: Object>(
+        &self,
+        written: &W,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<(), CaughtUpError>> + Send + use<K, W> {
+        let meta = written.metadata();
+        let (key, version) = (meta.key(), meta.resource_version.to_owned());
+        self.reached(Goal::Written { key, version }, timeout)
+    }
+
+    /// Waits until the cache has seen that an object is gone: the one of this uid, of which the delete was answered before.
+    /// Afterwards [`get`](Self::get) does not give it; it may give another object of that name.
+    ///
+    /// An object that was there is seen to be gone with its delete event; so is one that was created a moment before and
+    /// of which the cache had not heard yet. With an empty uid, the key has to be gone.
+    ///
+    /// Not for objects that this informer never shows, because its selectors leave them out or they do not decode, and not
+    /// for deletions of long ago: of those the cache cannot tell whether it has seen them, and the wait ends with
+    /// `TimedOut`.
+    ///
+    /// # Guarantees
+    ///
+    /// That object is not read from this informer again. One exception: if the call comes before the first list, and that
+    /// is a paged one from a server that lags ([`InitialList::Any`](crate::InitialList::Any)), an object may still appear
+    /// and go that was created and deleted just before.
+    ///
+    /// # Errors
+    ///
+    /// [`CaughtUpError::TimedOut`] after `timeout`, [`CaughtUpError::Stopped`] if the informer stops before.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    ///
+    /// # Panics
+    ///
+    /// If it is polled outside of a tokio runtime with a timer.
+    pub fn caught_up_deleted(
+        &self,
+        key: &ObjectKey,
+        uid: &str,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<(), CaughtUpError>> + Send + use<K> {
+        let (key, uid) = (key.clone(), uid.to_owned());
+        self.reached(Goal::Deleted { key, uid }, timeout)
+    }
+
+    fn reached(
+        &self,
+        goal: Goal,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<(), CaughtUpError>> + Send + use<K> {
+        let what = match &goal {
+            Goal::Written { key, version } => format!("{key} at resource version {version}"),
+            Goal::Deleted { key, uid } => format!("the end of {key} with uid {uid}"),
+        };
+        let reached = Reached {
+            shared: Arc::clone(&self.cell.shared),
+            wait: Wait::for_goal(goal),
+        };
+        let cell = Arc::downgrade(&self.cell);
+        let informer = Box::new(self.cell.id.clone());
+        async move {
+            match tokio::time::timeout(timeout, reached).await {
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(Stopped)) => Err(CaughtUpError::Stopped { informer }),
+                Err(_) => Err(CaughtUpError::TimedOut {
+                    informer,
+                    what,
+                    waited: timeout,
+                    version: cell.upgrade().map_or_else(String::new, |cell| cell.shared.version()),
+                }),
+            }
+        }
+    }
+
     /// The objects that are left out, or shown in an older version, because the newest one does not decode; and why.
     pub fn undecodable(&self) -> Vec<(ObjectKey, String)> {
         self.cell.undecodable().collect()
@@ -506,6 +643,27 @@ impl<K: Object> fmt::Debug for Informer<K> {
             .field("phase", &self.cell.phase())
             .field("has_synced", &self.has_synced())
             .finish_non_exhaustive()
+    }
+}
+
+struct Reached<K: Object> {
+    shared: Arc<Shared<K>>,
+    wait: Wait,
+}
+
+impl<K: Object> Future for Reached<K> {
+    type Output = Result<(), Stopped>;
+
+    /// On `Pending` the shared state keeps the waker with our goal.
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        this.shared.poll_reached(&mut this.wait, cx)
+    }
+}
+
+impl<K: Object> Drop for Reached<K> {
+    fn drop(&mut self) {
+        self.shared.forget_wait(&mut self.wait);
     }
 }
 

@@ -47,16 +47,19 @@ mod event;
 mod informer;
 mod key;
 mod object;
-mod sync;
 #[cfg(test)]
-mod testing;
+mod sample;
+pub mod slim;
+mod sync;
+#[cfg(any(test, feature = "fake"))]
+pub mod testing;
 
 pub use crate::client::{Client, ClientBuilder, Stats, SyncOptions};
 #[cfg(feature = "fake")]
 pub use crate::client::{FakeClientBuilder, FakeError};
 pub use crate::error::{
-    BlockedInformer, ClientError, IndexConflict, RegisterError, Step, Stopped, SyncError, TransformConflict,
-    WatchError, WatchErrorKind,
+    BlockedInformer, CaughtUpError, ClientError, IndexConflict, RegisterError, Step, Stopped, SyncError,
+    TransformConflict, WatchError, WatchErrorKind,
 };
 pub use crate::event::Event;
 pub use crate::informer::dispatch::HandlerStats;
@@ -76,3 +79,8 @@ pub use crate::object::{Labels, Metadata, Object, Representation, Scope};
 /// The in-memory API server that fake clients talk to.
 #[cfg(feature = "fake")]
 pub use fake_apiserver;
+
+/// The example of the README, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

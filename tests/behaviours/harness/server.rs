@@ -70,6 +70,11 @@ impl Server {
         Server::with_token("token", rig)
     }
 
+    /// A kube-apiserver of its own, as it is by default.
+    pub(crate) async fn alone() -> Server {
+        Server::with_token("token", Rig::start(&[]).await)
+    }
+
     /// A kube-apiserver of its own, for a user who has no rights.
     pub(crate) async fn without_rights() -> Server {
         let rig = Rig::start(&["--authorization", "RBAC"]).await;
@@ -263,6 +268,25 @@ impl Request<'_> {
         let body: Bytes = limited(&request, body.collect_bytes())
             .await
             .unwrap_or_else(|e| panic!("{request}: {e}"));
+        Answer {
+            request,
+            code: head.status.as_u16(),
+            headers: head.headers,
+            body,
+        }
+    }
+
+    /// As [`send`](Self::send), but leaves the body of an answer with code 200 unread: it may be a watch, without end.
+    pub(crate) async fn open(self) -> Answer {
+        let request = format!("{} {}", self.method, self.path);
+        let (head, body) = self.start().await.into_parts();
+        let body = if head.status == http::StatusCode::OK {
+            Bytes::new()
+        } else {
+            limited(&request, body.collect_bytes())
+                .await
+                .unwrap_or_else(|e| panic!("{request}: {e}"))
+        };
         Answer {
             request,
             code: head.status.as_u16(),

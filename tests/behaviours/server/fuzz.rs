@@ -11,6 +11,7 @@ use http_body_util::BodyExt;
 use kube::client::Body;
 use serde_json::Value;
 
+use super::noise::{damage, escape, pick};
 use crate::harness::Server;
 
 const REQUESTS: usize = 20_000;
@@ -29,39 +30,6 @@ fn count_panics() {
             before(info);
         }));
     });
-}
-
-fn pick<'a>(rng: &mut Rng, choices: &[&'a str]) -> &'a str {
-    choices[rng.usize(..choices.len())]
-}
-
-/// Changes, drops or inserts a few bytes.
-fn damage(rng: &mut Rng, text: &str) -> Vec<u8> {
-    let mut bytes = text.as_bytes().to_vec();
-    for _ in 0..rng.usize(1..4) {
-        let at = rng.usize(..=bytes.len());
-        match rng.u8(..4) {
-            0 if at < bytes.len() => bytes[at] = rng.u8(..),
-            1 if at < bytes.len() => drop(bytes.drain(at..)),
-            2 if at < bytes.len() => drop(bytes.remove(at)),
-            _ => bytes.insert(at, rng.u8(..)),
-        }
-    }
-    bytes
-}
-
-/// All but unreserved characters as `%XX`.
-fn escape(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    let mut text = String::new();
-    for byte in bytes {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(byte) {
-            text.push(char::from(*byte));
-        } else {
-            write!(text, "%{byte:02X}").expect("a String takes everything");
-        }
-    }
-    text
 }
 
 const ROOTS: &[&str] = &[

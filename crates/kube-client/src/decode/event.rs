@@ -67,7 +67,7 @@ impl<K: Object> Decoder<K> {
             object: &'a RawValue,
         }
         let line: Line<'_> = serde_json::from_str(text).map_err(NotAnEvent::new)?;
-        let undecodable = Undecodable { key: None, error }.with_key_of(line.object.get());
+        let undecodable = Undecodable::of(line.object.get(), error);
         match line.kind {
             Kind::Added | Kind::Modified => Ok(WatchEvent::Upsert {
                 object: Err(undecodable),

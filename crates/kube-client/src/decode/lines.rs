@@ -26,7 +26,7 @@ impl Lines {
     }
 
     /// Calls `f` with the next whole line, without its newline.
-    pub(crate) fn next<R>(&mut self, f: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, LineTooLong> {
+    pub(crate) fn next<R>(&mut self, mut f: impl FnMut(&[u8]) -> R) -> Result<Option<R>, LineTooLong> {
         let Some(end) = memchr::memchr(b'\n', &self.chunk) else {
             if self.partial.len() + self.chunk.len() > LONGEST {
                 return Err(LineTooLong);

@@ -15,7 +15,7 @@ use serde::de::IgnoredAny;
 use serde_json::error::Category;
 
 use crate::decode::lean::{Full, Lean};
-use crate::decode::{Decoder, PANICKED, Undecodable, contain, key_of};
+use crate::decode::{Decoder, PANICKED, Undecodable, contain};
 use crate::object::Object;
 
 /// The largest element that is accepted. The server's storage refuses objects of more than a few MiB.
@@ -276,10 +276,7 @@ impl<'a> Cursor<'a> {
                 };
                 // Not one of the type; find its end, so that its neighbours are read.
                 let (_, used) = value::<IgnoredAny>(rest)?;
-                each(Err(Undecodable {
-                    key: key_of(&rest[..used]),
-                    error,
-                }));
+                each(Err(Undecodable::of(&rest[..used], error)));
                 used
             }
         };

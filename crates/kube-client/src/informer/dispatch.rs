@@ -13,6 +13,7 @@ use crate::event::Event;
 use crate::informer::backlog::{Backlog, Exempt, Taken};
 use crate::informer::deferred::{Deferred, discard};
 use crate::informer::handler::HandlerOptions;
+use crate::informer::metrics::{HandlerMetrics, Reported};
 use crate::object::Object;
 use crate::sync::{Mutex, Waiters, wake_all};
 
@@ -20,6 +21,7 @@ use crate::sync::{Mutex, Waiters, wake_all};
 pub(crate) struct HandlerQueue<K> {
     name: String,
     resync_every: Option<Duration>,
+    metrics: HandlerMetrics,
     state: Mutex<State<K>>,
 }
 
@@ -36,6 +38,7 @@ struct State<K> {
     waiters: Waiters,
     handled: u64,
     panics: u64,
+    reported: Reported,
 }
 
 /// Why no call starts any more.
@@ -90,6 +93,7 @@ impl<K: Object> HandlerQueue<K> {
         Self {
             resync_every: options.resync_period(),
             name: options.name.into_owned(),
+            metrics: HandlerMetrics::default(),
             state: Mutex::new(State {
                 backlog: Backlog::new(options.coalesce_above),
                 filled: false,
@@ -100,8 +104,29 @@ impl<K: Object> HandlerQueue<K> {
                 waiters: Waiters::default(),
                 handled: 0,
                 panics: 0,
+                reported: Reported::default(),
             }),
         }
+    }
+
+    /// The same queue, measured.
+    pub(crate) fn with_metrics(mut self, metrics: HandlerMetrics) -> Self {
+        self.metrics = metrics;
+        self
+    }
+
+    pub(crate) fn metrics(&self) -> &HandlerMetrics {
+        &self.metrics
+    }
+
+    /// Shows in the metrics what the queue holds now. Call it after a change, while no lock is held.
+    pub(crate) fn report(&self) {
+        let unreported = {
+            let mut state = self.state.lock();
+            let (depth, coalesced) = (state.backlog.len(), state.backlog.coalesced());
+            state.reported.take(depth, coalesced)
+        };
+        self.metrics.queue(unreported);
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -174,6 +199,7 @@ impl<K: Object> HandlerQueue<K> {
             }
         };
         wake_all(wakers);
+        self.metrics.handled(events.len(), panicked);
     }
 
     /// A call was dropped half-way, because the informer stopped: it is over, but its events were not handled.
@@ -207,6 +233,7 @@ impl<K: Object> HandlerQueue<K> {
         wake_all(runner.into_iter().collect());
         wake_all(wakers);
         discard(backlog);
+        self.report();
     }
 
     pub(crate) fn has_synced(&self) -> bool {

@@ -10,8 +10,46 @@
 //! ```
 //!
 //! `list` fetches the whole state in either form, `answer` sends a request, `connection` is one open watch, `failure`
-//! classes what goes wrong, `backoff` paces. The machine is one future without a task of its own; a stop drops it at whatever it awaits, which is
-//! safe because the cache only ever changes between two awaits.
+//! classes what goes wrong, `backoff` paces. The machine is one future without a task of its own; a stop drops it at
+//! whatever it awaits, which is safe because the cache only ever changes between two awaits.
+//!
+//! # What follows what
+//!
+//! *List*, *watch*: that state is next, at once. *Newest*: a list that asks for the newest state; everything else asks for
+//! what is not older than the cache. *Wait*: the back-off (0.8 s to 30 s, doubling, with jitter) first; at a 429 that says
+//! for how long (above zero), that long, at most 5 min. *Pages*: a paged list at once, and from then on.
+//! A watch is always resumed at the version that the cache has. Every failure is in the status and goes to the error
+//! handler, but for the refusal of a streaming list in its first row, which is expected of old servers.
+//!
+//! | the server | streaming list | paged list | watch |
+//! | --- | --- | --- | --- |
+//! | 200, whole | cache it; the stream is the watch | cache it; watch | |
+//! | 400, 422, 501 | pages | wait, list | 400, 422: wait, newest; 501: wait, watch |
+//! | 405 | pages | final: not supported | final: not supported; the cache stays |
+//! | 401, 403, 404, 409, 500, 503, 504, others | wait, list | wait, list | wait, watch; the cache stays |
+//! | 410, 504 "too large resource version" | newest; if it was, wait, newest | same; on a later page: newest as one page, once per try | lived 1 s: newest; else wait, newest |
+//! | 429, with and without Retry-After | wait, list | wait, list | wait, watch |
+//! | a web page with 400, 404, 405, 410, 422, 501; 200 that is not JSON | wait, list | wait, list | wait, watch |
+//! | connection refused or reset, TLS, no credentials | wait, list | wait, list | wait, watch |
+//! | no answer for 30 s | list; the second time pages, for an hour | told; given up after 90 s: wait, list | wait, watch |
+//! | clean end | wait, list | of half a list: wait, list | lived 1 s: watch; else wait, watch; the second in a row that brought nothing in 5 min or more, where no bookmarks come: newest |
+//! | ERROR event 400, 405, 410, 422, or 504 "too large" | as the HTTP code | | as the HTTP code |
+//! | ERROR event 429 | wait, list | | wait, watch |
+//! | ERROR event with another code | as the HTTP code | | wait, watch; the second in a row: wait, newest |
+//! | what is no list, no event, no gzip; a line or item over 64 MiB | wait, list | wait, list | wait, watch; the second in a row: wait, newest |
+//! | silence | for 30 s, or no end bookmark in 2 min: list; the second time pages, for an hour | for 90 s: wait, list | for 3 min where bookmarks come, else 30 s past its time: watch; the second in a row: newest |
+//! | object that does not decode | told; the rest goes on; the last good version stays | same | same; its version counts |
+//! | bookmark without a version | ignored; the end bookmark: wait, list | | ignored |
+//! | event with a version older than the cache | counts as received | | applied, the version stays |
+//! | list with a version older than the cache | told; list once more, the cache is rebuilt | same | |
+//! | list without a version | wait, list | cache it; watch from nothing | when it ends, for whatever reason: list instead of watch |
+//!
+//! "In a row": watches that ended so, at once or after a while, and brought the version no further. Such a version may be
+//! one that this server cannot go on from: one it has not reached (a restored storage), or one whose next event it cannot
+//! read. A list finds out, and says nothing to handlers if nothing changed.
+//!
+//! Forced modes: with [`ListMode::Paged`] there is no first column; with [`ListMode::Streaming`] nothing leads to pages, so
+//! 400, 422, 501 and silence are *wait, list*, and 405 is final.
 
 mod answer;
 mod backoff;
@@ -34,11 +72,13 @@ use tracing::Instrument;
 use crate::decode::{Decoder, Undecodable};
 use crate::environment::Environment;
 use crate::error::{Step, WatchError, WatchErrorKind};
+use crate::informer::metrics::{InformerMetrics, PAGED, STREAMING};
 use crate::informer::options::{InformerId, InformerKey, InitialList, ListMode, Tuning};
 use crate::informer::part::Part;
 use crate::informer::reflector::backoff::Backoff;
 use crate::informer::reflector::connection::Connection;
 use crate::informer::reflector::failure::Failures;
+pub(crate) use crate::informer::reflector::request::Packed;
 use crate::informer::reflector::request::Target;
 use crate::informer::status::{Phase, StatusCell};
 use crate::informer::transform::Transform;
@@ -50,16 +90,23 @@ const SHORT_LIVED: Duration = Duration::from_secs(1);
 const LONGEST_RETRY_AFTER: Duration = Duration::from_mins(5);
 /// How long a server whose streaming list stays silent is asked for pages instead.
 const AVOID_STREAMING: Duration = Duration::from_hours(1);
+/// After so many watches in a row that end with an error or in silence, at the same version, the state is listed.
+const FRUITLESS: u32 = 2;
+/// A watch that ends in good order after so long, or longer, has lived as long as it was asked to.
+const WHOLE_LIFE: Duration = Duration::from_mins(5);
 
 /// What happens next.
 enum State {
-    /// Fetch the whole state.
+    /// Fetch the whole state. Followed by `Watching` if it comes, by `Listing` in another form or at another version, or
+    /// by `Backoff`; by `Final` if the server has the kind but lists it not.
     Listing(Form),
-    /// Follow changes, on a stream that a streaming list left open or on a new one.
+    /// Follow changes, on a stream that a streaming list left open or on a new one. Followed by `Watching` when the server
+    /// ends the stream in good order, by `Listing` when it cannot go on from the cache's version, by `Backoff` after any
+    /// failure; by `Final` if the server has the kind but cannot watch it.
     Watching(Option<Connection>),
-    /// Wait, then go on.
+    /// Wait, then go on. Followed by `Listing` or `Watching`, as it says.
     Backoff(Duration, Next),
-    /// Nothing more can be done.
+    /// Nothing more can be done. Followed by nothing but a stop.
     Final(Phase),
 }
 
@@ -68,6 +115,16 @@ enum State {
 enum Form {
     Streaming,
     Paged,
+}
+
+impl Form {
+    /// Its name in metrics.
+    fn label(self) -> &'static str {
+        match self {
+            Form::Streaming => STREAMING,
+            Form::Paged => PAGED,
+        }
+    }
 }
 
 /// What follows a back-off.
@@ -98,6 +155,7 @@ pub(crate) struct Reflector<K: Object> {
     // What this reflector keeps current of the informer.
     shared: Part<K>,
     status: Arc<StatusCell>,
+    metrics: InformerMetrics,
     backoff: Backoff,
     // The version up to which the cache is current; empty before the first list. Mirrored in `shared`.
     version: String,
@@ -110,6 +168,8 @@ pub(crate) struct Reflector<K: Object> {
     avoid_streaming_until: Option<Instant>,
     // This kind's watches deliver bookmarks, so silence means that the connection is gone.
     has_bookmarks: bool,
+    // Watches in a row that failed without bringing the version further; below `FRUITLESS`.
+    fruitless: u32,
 }
 
 impl<K: Object> Reflector<K> {
@@ -122,11 +182,12 @@ impl<K: Object> Reflector<K> {
         part: Part<K>,
     ) -> Self {
         let namespace = part.namespace();
+        let metrics = InformerMetrics::new(&id, &env.cluster, namespace.map(AsRef::as_ref));
         Self {
             env: Arc::clone(env),
             id,
             tuning,
-            target: Target::new(key, namespace.map(AsRef::as_ref)),
+            target: Target::new(key, namespace.map(AsRef::as_ref), env.packed),
             failures: Failures::new(&key.resource, namespace),
             decoder: Decoder {
                 resource: key.resource.clone(),
@@ -136,6 +197,7 @@ impl<K: Object> Reflector<K> {
             },
             status: Arc::clone(part.status()),
             shared: part,
+            metrics,
             backoff: Backoff::new(),
             version: String::new(),
             start: Start::First,
@@ -144,13 +206,14 @@ impl<K: Object> Reflector<K> {
             streaming_silences: 0,
             avoid_streaming_until: None,
             has_bookmarks: false,
+            fruitless: 0,
         }
     }
 
     /// Keeps the cache current until stopped.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         let namespace = self.shared.only_in().map(AsRef::<str>::as_ref);
-        let span = tracing::info_span!("informer", gvr = %self.id, cluster = %self.env.cluster, namespace);
+        let span = self.env.span(&self.id, namespace);
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
@@ -168,6 +231,8 @@ impl<K: Object> Reflector<K> {
     async fn drive_again(&mut self) {
         while AssertUnwindSafe(self.drive()).catch_unwind().await.is_err() {
             self.status.update(|status| status.watches_open = 0);
+            self.metrics.watch_lost();
+            self.restarted("panicked");
             self.fail(self.failures.of(
                 Step::List,
                 WatchErrorKind::Protocol,
@@ -189,10 +254,7 @@ impl<K: Object> Reflector<K> {
                 State::Backoff(wait, next) => {
                     self.enter(Phase::Backoff);
                     tokio::time::sleep(wait).await;
-                    match next {
-                        Next::List => State::Listing(self.form()),
-                        Next::Watch => State::Watching(None),
-                    }
+                    self.go_on(next)
                 }
                 State::Final(phase) => {
                     self.enter(phase);
@@ -218,6 +280,7 @@ impl<K: Object> Reflector<K> {
     }
 
     async fn step_list(&mut self, form: Form) -> State {
+        let begun = Instant::now();
         let listed = match form {
             Form::Streaming => {
                 self.enter(Phase::ListingStream);
@@ -228,6 +291,7 @@ impl<K: Object> Reflector<K> {
                 self.list_paged().await.map(|()| None)
             }
         };
+        self.metrics.list_ended(form.label(), begun.elapsed(), listed.is_ok());
         match listed {
             Ok(open) => {
                 self.start = Start::LastSeen;
@@ -239,7 +303,11 @@ impl<K: Object> Reflector<K> {
                 });
                 State::Watching(open)
             }
-            Err(error) => self.after_list_failure(form, error),
+            Err(error) => {
+                let reason = error.kind.as_str();
+                let next = self.after_list_failure(form, error);
+                self.restarts(reason, next)
+            }
         }
     }
 
@@ -284,20 +352,98 @@ impl<K: Object> Reflector<K> {
     }
 
     async fn step_watch(&mut self, open: Option<Connection>) -> State {
-        let (opened, ended) = match open {
-            Some(connection) => (connection.opened(), self.follow(connection).await),
+        let connection = match open {
+            Some(connection) => connection,
             None => match self.open_watch().await {
-                Ok(connection) => (connection.opened(), self.follow(connection).await),
-                Err(error) => return self.after_watch_failure(error, true),
+                Ok(connection) => connection,
+                Err(error) => {
+                    let reason = error.kind.as_str();
+                    let next = self.after_watch_failure(error, true);
+                    return self.restarts(reason, next);
+                }
             },
         };
-        let short_lived = opened.elapsed() < SHORT_LIVED;
+        // Counted from here: how long a streaming list took before says nothing of the watch.
+        let (began, from) = (Instant::now(), self.version.clone());
+        let ended = self.follow(connection).await;
+        let lived = began.elapsed();
+        self.metrics.watch_ended(lived);
+        let reason = ended.as_ref().map_or_else(|error| error.kind.as_str(), |()| "closed");
+        let next = self.after_watch(ended, lived, &from);
+        self.restarts(reason, next)
+    }
+
+    /// What follows a watch that lived so long, ended so, and began at version `from`.
+    fn after_watch(&mut self, ended: Result<(), WatchError>, lived: Duration, from: &str) -> State {
+        if self.version != from {
+            self.fruitless = 0;
+        }
         match ended {
             // The server closes every watch after a while: that is no failure, unless it does so at once.
-            Ok(()) if short_lived => State::Backoff(self.backoff.next(), Next::Watch),
-            Ok(()) => State::Watching(None),
-            Err(error) => self.after_watch_failure(error, short_lived),
+            Ok(()) if lived < SHORT_LIVED => State::Backoff(self.backoff.next(), self.resume()),
+            // Where bookmarks come, one would have come. Where they do not, this may be all that tells.
+            Ok(()) if lived >= WHOLE_LIFE && self.version == from && !self.has_bookmarks && self.is_stuck() => {
+                State::Listing(self.form())
+            }
+            Ok(()) => self.go_on(self.resume()),
+            Err(error) if is_fruitless(&error.kind) && self.is_stuck() => {
+                let silent = error.kind == WatchErrorKind::Silent;
+                self.fail(error);
+                match silent {
+                    true => State::Listing(self.form()),
+                    false => State::Backoff(self.backoff.next(), Next::List),
+                }
+            }
+            Err(error) => self.after_watch_failure(error, lived < SHORT_LIVED),
         }
+    }
+
+    /// Counts what follows as a restart, unless nothing follows.
+    fn restarts(&self, reason: &'static str, next: State) -> State {
+        if !matches!(next, State::Final(_)) {
+            self.restarted(reason);
+        }
+        next
+    }
+
+    /// A list or watch begins again.
+    fn restarted(&self, reason: &'static str) {
+        self.metrics.restarted(reason);
+        self.status
+            .update(|status| *status.restarts.entry(reason).or_default() += 1);
+    }
+
+    /// The cache changed or was found to be current up to a newer version.
+    fn heard(&self) {
+        self.metrics.version_moved();
+        self.metrics.cached(self.shared.len());
+        self.shared.report();
+    }
+
+    /// What follows a watch that ended: another from there, or a list if there is no version to go on from.
+    fn resume(&self) -> Next {
+        match self.version.is_empty() {
+            true => Next::List,
+            false => Next::Watch,
+        }
+    }
+
+    fn go_on(&self, next: Next) -> State {
+        match next {
+            Next::List => State::Listing(self.form()),
+            Next::Watch => State::Watching(None),
+        }
+    }
+
+    /// Counts a watch that brought nothing. True if it is time for a list, and of the newest state: the server may never be
+    /// able to go on from this version.
+    fn is_stuck(&mut self) -> bool {
+        self.fruitless = (self.fruitless + 1) % FRUITLESS;
+        let stuck = self.fruitless == 0;
+        if stuck {
+            self.start = Start::Newest;
+        }
+        stuck
     }
 
     fn after_watch_failure(&mut self, error: WatchError, short_lived: bool) -> State {
@@ -318,8 +464,8 @@ impl<K: Object> Reflector<K> {
                 self.start = Start::Newest;
                 State::Backoff(self.backoff.next(), Next::List)
             }
-            WatchErrorKind::Silent if !short_lived => State::Watching(None),
-            kind => State::Backoff(self.pause(&kind), Next::Watch),
+            WatchErrorKind::Silent => self.go_on(self.resume()), // it has waited already
+            kind => State::Backoff(self.pause(&kind), self.resume()),
         }
     }
 
@@ -355,6 +501,7 @@ impl<K: Object> Reflector<K> {
             &format!("{what}: {}", bad.error),
         );
         self.env.report(&self.id, &error);
+        self.metrics.decode_failed();
         self.status.update(|status| {
             status.failures += 1;
             status.last_error = Some(error);
@@ -372,6 +519,21 @@ impl<K: Object> Reflector<K> {
             Start::Newest => true,
         }
     }
+}
+
+/// Whether a watch that ended so may end so again and again at the same version. Not what comes of the network, nor what has
+/// a way on of its own.
+fn is_fruitless(kind: &WatchErrorKind) -> bool {
+    !matches!(
+        kind,
+        WatchErrorKind::Unreachable
+            | WatchErrorKind::Tls
+            | WatchErrorKind::TooManyRequests { .. }
+            | WatchErrorKind::NotSupported
+            | WatchErrorKind::Expired
+            | WatchErrorKind::VersionTooLarge
+            | WatchErrorKind::Refused
+    )
 }
 
 #[cfg(test)]

@@ -23,6 +23,8 @@ pub(crate) struct Relist<K> {
     // Slots of the store whose object came again unchanged. Disjoint from the keys in `fresh`.
     kept: HashSet<u32, RandomState>,
     keep_unchanged: bool,
+    /// The number of this list, if it asks for the newest state.
+    pub(crate) newest: Option<u64>,
 }
 
 impl<K: Object> Relist<K> {
@@ -34,6 +36,7 @@ impl<K: Object> Relist<K> {
             hasher: RandomState::default(),
             kept: HashSet::default(),
             keep_unchanged,
+            newest: None,
         }
     }
 
@@ -86,13 +89,25 @@ impl<K: Object> Relist<K> {
         self.discard(key)
     }
 
-    /// An object of this key came that cannot be decoded: the last good version stays, if there is one.
-    pub(crate) fn keep(&mut self, store: &Store<K>, key: KeyRef<'_>) {
-        if self.position(key).is_none()
-            && let Some(slot) = store.find(key)
-        {
-            self.kept.insert(slot);
+    /// An object of this key came that cannot be decoded: the last good version of it stays, if there is one. With another
+    /// uid it is another object, and the one that is known is gone.
+    /// Returns what is to be dropped once the store's lock is released.
+    #[must_use = "drop it after the lock is released"]
+    pub(crate) fn keep(&mut self, store: &Store<K>, key: KeyRef<'_>, uid: &str) -> Option<Arc<K>> {
+        let same = |known: &str| known.is_empty() || uid.is_empty() || known == uid;
+        if let Some(at) = self.position(key) {
+            let known = self.fresh[at as usize].as_ref();
+            if known.is_some_and(|object| !same(object.metadata().uid)) {
+                return self.discard(key);
+            }
+        } else if let Some(slot) = store.find(key) {
+            if store.object(slot).is_some_and(|object| same(object.metadata().uid)) {
+                self.kept.insert(slot);
+            } else {
+                self.kept.remove(&slot);
+            }
         }
+        None
     }
 
     fn discard(&mut self, key: KeyRef<'_>) -> Option<Arc<K>> {

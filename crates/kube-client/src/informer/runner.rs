@@ -7,6 +7,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
 use futures_util::FutureExt;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::event::Event;
@@ -95,6 +96,9 @@ impl<K: Object> Runner<K> {
             queue.poll_take(cx)
         };
         while let Some(taken) = std::future::poll_fn(&mut next).await {
+            queue.report();
+            // The end of a call is the begin of the next one: one look at the clock per call.
+            let mut begun = Instant::now();
             let size = batch_size(&**handler);
             for events in taken.events().chunks(size) {
                 if !queue.begin() {
@@ -109,6 +113,9 @@ impl<K: Object> Runner<K> {
                     tracing::error!(%informer, handler = queue.name(), "event handler panicked");
                 }
                 call.finish(panicked);
+                let ended = Instant::now();
+                queue.metrics().called(ended - begun);
+                begun = ended;
             }
             discard(taken);
             // Share the worker with the neighbours between batches.

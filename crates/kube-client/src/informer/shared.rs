@@ -10,7 +10,7 @@
 
 use std::cmp::Ordering;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use crate::error::Stopped;
 use crate::event::Event;
@@ -19,6 +19,7 @@ use crate::informer::deferred::{Deferred, discard};
 use crate::informer::dispatch::{HandlerQueue, HandlerStats};
 use crate::informer::index::{IndexDef, Values};
 use crate::informer::options::Namespaces;
+use crate::informer::progress::{Goal, Now, Progress, Source};
 use crate::informer::reflector::version;
 use crate::informer::relist::Relist;
 use crate::informer::store::{Change, Mode, Outcome, Store};
@@ -50,6 +51,8 @@ struct Section {
     filled: bool,
     // The resource version up to which its objects are current.
     version: String,
+    // Who waits for the store to have seen a write to one of its objects.
+    progress: Progress,
 }
 
 /// What a change completes.
@@ -61,6 +64,20 @@ enum Fills {
     Section,
     /// The first list of the last section is there.
     Informer,
+}
+
+/// One who waits for the store to have seen a write; [`Shared::forget_wait`] ends it.
+#[derive(Debug)]
+pub(crate) struct Wait {
+    goal: Goal,
+    // Invariant: known to the `progress` of the goal's section while present.
+    ticket: Option<u64>,
+}
+
+impl Wait {
+    pub(crate) fn for_goal(goal: Goal) -> Self {
+        Self { goal, ticket: None }
+    }
 }
 
 /// A received change, before its index values are known.
@@ -80,6 +97,7 @@ impl<K: Object> Shared<K> {
                 namespace: namespace.filter(|_| !only),
                 filled: false,
                 version: String::new(),
+                progress: Progress::default(),
             })
             .collect();
         Self {
@@ -171,6 +189,7 @@ impl<K: Object> Shared<K> {
             queue.push(&snapshot, snapshot.len(), state.unfilled == 0)
         };
         deferred.run();
+        queue.report();
         true
     }
 
@@ -191,6 +210,15 @@ impl<K: Object> Shared<K> {
             queue.push_resync(&again.collect())
         };
         deferred.run();
+        queue.report();
+    }
+
+    /// Shows in the metrics what the queue of each handler holds now.
+    pub(crate) fn report(&self) {
+        let handlers = self.state.read().handlers.clone();
+        for queue in handlers {
+            queue.report();
+        }
     }
 
     /// Takes a handler out of the list; its queue must have been ended before.
@@ -221,12 +249,21 @@ impl<K: Object> Shared<K> {
             }
             let mut outcome = Outcome::default();
             for change in changes {
+                if let Change::Delete {
+                    key, last: Some(last), ..
+                } = &change
+                    && state.store.find(key.as_ref()).is_none()
+                {
+                    state.sections[at].progress.note_gone(last.metadata().uid);
+                }
                 state.store.apply(change, Mode::Update, &mut outcome);
             }
             if let Some(version) = version {
                 state.sections[at].version = version;
             }
-            let deferred = state.publish(outcome, Fills::Nothing);
+            let mut progressed = state.progressed(at, &outcome, Source::Watch);
+            let mut deferred = state.publish(outcome, Fills::Nothing);
+            deferred.wakers.append(&mut progressed);
             drop(state);
             deferred.run();
             return;
@@ -246,7 +283,17 @@ impl<K: Object> Shared<K> {
 
     /// Only a section's resource version moved (a bookmark).
     pub(crate) fn set_version(&self, at: usize, version: String) {
-        self.state.write().sections[at].version = version;
+        let progressed = {
+            let mut state = self.state.write();
+            state.sections[at].version = version;
+            state.progressed(at, &Outcome::default(), Source::Watch)
+        };
+        wake_all(progressed);
+    }
+
+    /// A list of a section's newest state is about to be asked for; gives its number.
+    pub(crate) fn begin_list(&self, at: usize) -> u64 {
+        self.state.write().sections[at].progress.begin_list()
     }
 
     /// Reads the store while a list is collected; `f` must not call user code.
@@ -295,7 +342,13 @@ impl<K: Object> Shared<K> {
                 true => Fills::Section,
                 false => Fills::Nothing,
             };
+            let source = Source::List {
+                newest: relist.newest,
+                first,
+            };
+            let mut progressed = state.progressed(at, &outcome, source);
             let mut deferred = state.publish(outcome, fills);
+            deferred.wakers.append(&mut progressed);
             if fills == Fills::Informer {
                 deferred.wakers.append(&mut state.waiters.take());
             }
@@ -339,15 +392,74 @@ impl<K: Object> Shared<K> {
 
     /// Ends every handler and refuses new ones. The cache stays readable.
     pub(crate) fn stop(&self) {
-        let (handlers, waiters) = {
+        let (handlers, waiters, waiting) = {
             let mut state = self.state.write();
             state.stopped = true;
-            (std::mem::take(&mut state.handlers), state.waiters.take())
+            let waiting: Vec<Waker> = state
+                .sections
+                .iter_mut()
+                .flat_map(|section| section.progress.take_wakers())
+                .collect();
+            (std::mem::take(&mut state.handlers), state.waiters.take(), waiting)
         };
         for queue in handlers {
             queue.stop();
         }
         wake_all(waiters);
+        wake_all(waiting);
+    }
+
+    /// Whether the store has seen a write. On `Pending` the waker is kept; drop the wait through
+    /// [`forget_wait`](Self::forget_wait).
+    pub(crate) fn poll_reached(&self, wait: &mut Wait, cx: &Context<'_>) -> Poll<Result<(), Stopped>> {
+        let waker = cx.waker().clone();
+        let (result, replaced) = {
+            let mut state = self.state.write();
+            let stopped = state.stopped;
+            let at = state.section_of(wait.goal.key());
+            match wait.ticket {
+                Some(ticket) => {
+                    let progress = &mut state.sections[at].progress;
+                    match progress.poll(ticket, waker) {
+                        (false, replaced) if !stopped => (Poll::Pending, replaced),
+                        (reached, replaced) => {
+                            wait.ticket = None;
+                            let forgotten = progress.forget(ticket);
+                            drop(state);
+                            drop((forgotten, replaced));
+                            return Poll::Ready(if reached { Ok(()) } else { Err(Stopped) });
+                        }
+                    }
+                }
+                None if state.sections[at].progress.is_reached(&wait.goal, &state.now(at)) => {
+                    (Poll::Ready(Ok(())), Some(waker))
+                }
+                None if stopped => (Poll::Ready(Err(Stopped)), Some(waker)),
+                None => {
+                    wait.ticket = Some(state.sections[at].progress.wait(wait.goal.clone(), waker));
+                    (Poll::Pending, None)
+                }
+            }
+        };
+        drop(replaced);
+        result
+    }
+
+    pub(crate) fn forget_wait(&self, wait: &mut Wait) {
+        if let Some(ticket) = wait.ticket.take() {
+            let forgotten = {
+                let mut state = self.state.write();
+                let at = state.section_of(wait.goal.key());
+                state.sections[at].progress.forget(ticket)
+            };
+            drop(forgotten);
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn waiting_for_progress(&self) -> usize {
+        let state = self.state.read();
+        state.sections.iter().map(|section| section.progress.len()).sum()
     }
 
     pub(crate) fn poll_filled(&self, ticket: &mut Option<u64>, cx: &Context<'_>) -> Poll<Result<(), Stopped>> {
@@ -380,6 +492,31 @@ impl<K: Object> Shared<K> {
 }
 
 impl<K: Object> State<K> {
+    /// The section that the objects of this key's namespace belong to. A key that no section covers waits with the first.
+    fn section_of(&self, key: &ObjectKey) -> usize {
+        let namespace = key.namespace();
+        let own = |section: &Section| section.namespace.as_deref() == namespace;
+        self.sections.iter().position(own).unwrap_or_default()
+    }
+
+    /// A section as one who waits for a write sees it.
+    fn now(&self, at: usize) -> Now<'_, K> {
+        let section = &self.sections[at];
+        Now {
+            store: &self.store,
+            version: &section.version,
+            filled: section.filled,
+        }
+    }
+
+    /// Tells those who wait for writes to a section's objects what has changed; gives who is to be woken.
+    fn progressed(&mut self, at: usize, outcome: &Outcome<K>, source: Source) -> Vec<Waker> {
+        let mut progress = std::mem::take(&mut self.sections[at].progress);
+        let wakers = progress.advance(&outcome.events, source, &self.now(at));
+        self.sections[at].progress = progress;
+        wakers
+    }
+
     /// Pushes the events to every handler.
     fn publish(&self, outcome: Outcome<K>, fills: Fills) -> Deferred<K> {
         let mut deferred = Deferred::default();

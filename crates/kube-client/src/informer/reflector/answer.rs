@@ -6,10 +6,11 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use http::{HeaderMap, Request, Response, header};
+use http::{HeaderMap, Request, header};
 use kube::client::Body;
 use tokio::time::timeout;
 
+use crate::decode::inflate::Inflate;
 use crate::error::{Step, WatchError, WatchErrorKind};
 use crate::informer::reflector::Reflector;
 use crate::object::Object;
@@ -18,7 +19,8 @@ use crate::object::Object;
 pub(super) const ANSWER: Duration = Duration::from_secs(30);
 
 impl<K: Object> Reflector<K> {
-    /// Sends a request and waits for the head of its answer; any other answer than a success is an error.
+    /// Sends a request and waits for the head of its answer; any other answer than a success is an error. Gives the body,
+    /// and what unpacks it.
     ///
     /// Gives up after `longest`. That may be longer than [`ANSWER`], for a server that has much to prepare; the failure
     /// shows then already.
@@ -27,7 +29,7 @@ impl<K: Object> Reflector<K> {
         step: Step,
         request: Request<Body>,
         longest: Duration,
-    ) -> Result<Response<Body>, WatchError> {
+    ) -> Result<(Body, Inflate), WatchError> {
         // The client's own limit is no silence of the server.
         self.env.limit.admit().await;
         let mut sent = pin!(self.env.kube.send(request));
@@ -48,7 +50,16 @@ impl<K: Object> Reflector<K> {
             let detail = format!("its answer is {media_type}, not JSON");
             return Err(self.failures.of(step, WatchErrorKind::NotKubernetes, &detail));
         }
-        Ok(response)
+        let inflate = match response.headers().get(header::CONTENT_ENCODING) {
+            None => Inflate::plain(),
+            Some(encoding) if encoding == "gzip" => Inflate::gzip(),
+            Some(encoding) if encoding == "identity" => Inflate::plain(),
+            Some(other) => {
+                let detail = format!("the answer is encoded as {other:?}, which nobody asked for");
+                return Err(self.failures.of(step, WatchErrorKind::Protocol, &detail));
+            }
+        };
+        Ok((response.into_body(), inflate))
     }
 
     fn no_answer(&self, step: Step, waited: Duration) -> WatchError {

@@ -1,4 +1,4 @@
-//! One open watch: a response body, cut into lines, with a bound on its silence.
+//! One open watch: a response body, unpacked and cut into lines, with a bound on its silence.
 
 use std::time::Duration;
 
@@ -8,11 +8,15 @@ use http_body_util::BodyExt;
 use kube::client::Body;
 use tokio::time::{Instant, timeout_at};
 
+use crate::decode::inflate::{Damaged, Inflate, PACKED_PIECE};
 use crate::decode::lines::{LineTooLong, Lines};
 
 /// An open watch.
 pub(crate) struct Connection {
     body: Body,
+    inflate: Inflate,
+    // The packed bytes that are not unpacked yet; they wait until the lines before them are taken.
+    packed: Bytes,
     lines: Lines,
     opened: Instant,
     last_data: Instant,
@@ -42,12 +46,23 @@ pub(crate) enum ReadError {
     Broken(Box<kube::Error>),
 }
 
+/// What the stream brought are no lines.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotLines {
+    #[error(transparent)]
+    TooLong(#[from] LineTooLong),
+    #[error(transparent)]
+    Damaged(#[from] Damaged),
+}
+
 impl Connection {
     /// `timeout` is how long the server was asked to keep it open.
-    pub(crate) fn new(body: Body, timeout: Duration) -> Self {
+    pub(crate) fn new(body: Body, inflate: Inflate, timeout: Duration) -> Self {
         let now = Instant::now();
         Self {
             body,
+            inflate,
+            packed: Bytes::new(),
             lines: Lines::default(),
             opened: now,
             last_data: now,
@@ -55,10 +70,6 @@ impl Connection {
             limit: None,
             ended: None,
         }
-    }
-
-    pub(crate) fn opened(&self) -> Instant {
-        self.opened
     }
 
     /// Counts as silent after so long from its opening, whatever comes, until [`lift_limit`](Self::lift_limit).
@@ -116,11 +127,25 @@ impl Connection {
 
     fn take(&mut self, chunk: Bytes) {
         self.last_data = Instant::now();
-        self.lines.push(chunk);
+        if self.inflate.is_plain() {
+            self.lines.push(chunk);
+        } else {
+            self.packed = chunk;
+        }
     }
 
     /// Calls `f` with the next whole line that is there.
-    pub(crate) fn next_line<R>(&mut self, f: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, LineTooLong> {
-        self.lines.next(f)
+    pub(crate) fn next_line<R>(&mut self, mut f: impl FnMut(&[u8]) -> R) -> Result<Option<R>, NotLines> {
+        loop {
+            if let Some(line) = self.lines.next(&mut f)? {
+                return Ok(Some(line));
+            }
+            if self.packed.is_empty() {
+                return Ok(None);
+            }
+            let piece = self.packed.split_to(self.packed.len().min(PACKED_PIECE));
+            let unpacked = self.inflate.push(&piece)?.into_owned();
+            self.lines.push(unpacked.into());
+        }
     }
 }

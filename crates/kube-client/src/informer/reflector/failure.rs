@@ -99,18 +99,30 @@ impl Failures {
     /// An answer that is not a success.
     pub(crate) async fn refusal(&self, step: Step, response: Response<Body>) -> WatchError {
         let (parts, body) = response.into_parts();
+        let code = parts.status.as_u16();
         // If the body fails too, or does not come, the status code has to do.
         let bytes = match timeout(STATUS_PATIENCE, Limited::new(body, LARGEST_STATUS).collect()).await {
             Ok(Ok(collected)) => collected.to_bytes(),
             Ok(Err(_)) | Err(_) => bytes::Bytes::new(),
         };
-        let status: Status = serde_json::from_slice(&bytes).unwrap_or_else(|_| {
-            let text = String::from_utf8_lossy(&bytes);
-            let first_line = text.lines().next().unwrap_or_default().trim();
-            Status::failure(first_line, "")
-        });
+        let text = String::from_utf8_lossy(&bytes);
+        let status = if is_web_page(&parts.headers, &text) {
+            // A proxy on the way answers. It may well refuse, slow down or fail; what else its codes mean is not what the
+            // API means with them.
+            let page = title(&text).map_or_else(String::new, |title| format!(" titled {title:?}"));
+            let detail = format!("its answer is {} with a web page{page}", parts.status);
+            if matches!(code, 400 | 404 | 405 | 410 | 422 | 501) {
+                return self.of(step, WatchErrorKind::NotKubernetes, &detail);
+            }
+            Status::failure(&format!("this is not the API server, {detail}"), "")
+        } else {
+            serde_json::from_slice(&bytes).unwrap_or_else(|_| {
+                let first_line = text.lines().next().unwrap_or_default().trim();
+                Status::failure(first_line, "")
+            })
+        };
         let retry_after = retry_after(&parts.headers);
-        self.status(step, parts.status.as_u16(), retry_after, &status)
+        self.status(step, code, retry_after, &status)
     }
 
     /// A `Status`, from an answer or an ERROR event.
@@ -147,6 +159,22 @@ fn is_too_large(status: &Status) -> bool {
         .unwrap_or_default();
     causes.iter().any(|cause| cause.reason == "ResourceVersionTooLarge")
         || status.message.contains("Too large resource version")
+}
+
+/// Whether the answer is HTML, as proxies send it. The API server sends JSON, and plain text for paths it does not serve.
+fn is_web_page(headers: &HeaderMap, text: &str) -> bool {
+    let media_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    match media_type {
+        Some(media_type) => media_type.to_ascii_lowercase().contains("html"),
+        None => text.trim_start().starts_with('<'),
+    }
+}
+
+/// The title of a web page, if it has a short one.
+fn title(page: &str) -> Option<&str> {
+    let (_, rest) = page.split_once("<title>")?;
+    let (title, _) = rest.split_once("</title>")?;
+    Some(title.trim()).filter(|title| !title.is_empty() && title.len() <= 100)
 }
 
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
@@ -231,6 +259,48 @@ mod tests {
             assert_eq!(refusal(504, body).await.kind, WatchErrorKind::VersionTooLarge);
         }
         assert_eq!(refusal(504, "{}").await.kind, WatchErrorKind::Server { code: 504 });
+    }
+
+    // [I24] a proxy's page is told as what it is, not as what its code means in the API
+    #[tokio::test]
+    async fn web_pages_of_proxies_are_told_as_such() {
+        let page = "<html><head><title>404 Not Found</title></head><body>nginx</body></html>";
+        let answer = |code: u16, media_type: Option<&str>, body: &str| {
+            let mut response = Response::builder().status(code);
+            if let Some(media_type) = media_type {
+                response = response.header("Content-Type", media_type);
+            }
+            let response = response.body(Body::from(body.as_bytes().to_vec())).unwrap();
+            async move { failures().refusal(Step::List, response).await }
+        };
+        for (code, media_type) in [
+            (404, Some("text/html; charset=utf-8")),
+            (404, None),
+            (405, None),
+            (410, None),
+        ] {
+            let error = answer(code, media_type, page).await;
+            assert_eq!(error.kind, WatchErrorKind::NotKubernetes, "{code}");
+            assert!(error.is_blocking());
+        }
+        assert_eq!(
+            answer(404, None, page).await.to_string(),
+            "this is not a Kubernetes API server: its answer is 404 Not Found with a web page titled \"404 Not Found\""
+        );
+        let kinds = [
+            (401, WatchErrorKind::Unauthorized),
+            (403, WatchErrorKind::Forbidden),
+            (429, WatchErrorKind::TooManyRequests { retry_after: None }),
+            (503, WatchErrorKind::Server { code: 503 }),
+        ];
+        for (code, kind) in kinds {
+            let error = answer(code, Some("text/html"), "<html></html>").await;
+            assert_eq!(error.kind, kind);
+            assert!(error.to_string().contains("with a web page"), "{error}");
+        }
+        // the API server's own text for a group that it does not serve
+        let text = answer(404, Some("text/plain; charset=utf-8"), "404 page not found\n").await;
+        assert_eq!(text.kind, WatchErrorKind::NotFound);
     }
 
     #[test]

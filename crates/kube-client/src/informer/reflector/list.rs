@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use http_body_util::BodyExt;
 use kube::client::Body;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::decode::Undecodable;
 use crate::decode::event::WatchEvent;
+use crate::decode::inflate::{Inflate, PACKED_PIECE};
 use crate::decode::list::{ListMeta, ListReader};
 use crate::error::{Step, WatchError, WatchErrorKind};
 use crate::informer::options::OnUndecodable;
@@ -31,21 +32,31 @@ const PIECE: usize = 64 << 10;
 struct Incoming<K> {
     relist: Relist<K>,
     undecodable: Vec<Undecodable>,
+    // Objects received, and the bytes they came in.
+    objects: usize,
+    bytes: usize,
 }
 
 impl<K: Object> Reflector<K> {
-    fn incoming(&self) -> Incoming<K> {
+    /// Call it before the request is sent: `newest` says that it asks for the newest state, which then answers those who
+    /// wait for a write.
+    fn incoming(&self, newest: bool) -> Incoming<K> {
+        let mut relist = Relist::new(self.keep_unchanged);
+        relist.newest = newest.then(|| self.shared.begin_list());
         Incoming {
-            relist: Relist::new(self.keep_unchanged),
+            relist,
             undecodable: Vec::new(),
+            objects: 0,
+            bytes: 0,
         }
     }
 
-    /// Fetches the whole state in pages and puts it into the cache.
+    /// Fetches the whole state in pages and puts it into the cache. An expired page starts it over once, without pages.
     pub(super) async fn list_paged(&mut self) -> Result<(), WatchError> {
         let mut limit = self.tuning.page_size;
+        let mut started_over = false;
         'whole: loop {
-            let mut incoming = self.incoming();
+            let mut incoming = self.incoming(self.wants_newest());
             let mut token = String::new();
             loop {
                 let at = match token.as_str() {
@@ -58,10 +69,13 @@ impl<K: Object> Reflector<K> {
                     Ok(meta) if meta.next.is_empty() => return self.commit(&incoming, meta.resource_version),
                     Ok(meta) => token = meta.next,
                     // The pages were too slow for the server's memory: fetch the newest state as one.
-                    Err(error) if error.kind == WatchErrorKind::Expired && !token.is_empty() => {
+                    // A server that gives pages all the same, and lets them expire again, is one for the back-off.
+                    Err(error) if error.kind == WatchErrorKind::Expired && !token.is_empty() && !started_over => {
+                        self.restarted(error.kind.as_str());
                         self.fail(error);
                         self.start = Start::Newest;
                         limit = 0;
+                        started_over = true;
                         continue 'whole;
                     }
                     Err(error) => return Err(error),
@@ -76,13 +90,20 @@ impl<K: Object> Reflector<K> {
             .target
             .list(at)
             .map_err(|error| fail(WatchErrorKind::Refused, &error.to_string()))?;
-        let response = self.send(Step::List, request, LIST_SILENCE).await?;
-        self.read_page(response.into_body(), incoming).await
+        let (body, inflate) = self.send(Step::List, request, LIST_SILENCE).await?;
+        self.read_page(body, inflate, incoming).await
     }
 
-    async fn read_page(&self, mut body: Body, incoming: &mut Incoming<K>) -> Result<ListMeta, WatchError> {
+    async fn read_page(
+        &self,
+        mut body: Body,
+        mut inflate: Inflate,
+        incoming: &mut Incoming<K>,
+    ) -> Result<ListMeta, WatchError> {
+        let piece_length = if inflate.is_plain() { PIECE } else { PACKED_PIECE };
         let fail = |kind, detail: &str| self.failures.of(Step::List, kind, detail);
         let mut reader = ListReader::new();
+        let mut bytes = 0;
         let mut each = |object| self.receive(incoming, object);
         loop {
             let chunk = match timeout(LIST_SILENCE, body.frame()).await {
@@ -91,18 +112,25 @@ impl<K: Object> Reflector<K> {
                 Ok(Some(Ok(frame))) => frame.into_data().unwrap_or_default(), // trailers say nothing
                 Ok(None) => break,
             };
-            for piece in chunk.chunks(PIECE) {
-                let read = reader.push(piece, &self.decoder, &mut each);
-                read.map_err(|error| fail(WatchErrorKind::Protocol, &error.to_string()))?;
-                tokio::task::consume_budget().await;
+            for piece in chunk.chunks(piece_length) {
+                let unpacked = inflate.push(piece);
+                let unpacked = unpacked.map_err(|error| fail(WatchErrorKind::Protocol, &error.to_string()))?;
+                bytes += unpacked.len();
+                for piece in unpacked.chunks(PIECE) {
+                    let read = reader.push(piece, &self.decoder, &mut each);
+                    read.map_err(|error| fail(WatchErrorKind::Protocol, &error.to_string()))?;
+                    tokio::task::consume_budget().await;
+                }
             }
         }
         let meta = reader.finish(&self.decoder, &mut each);
+        incoming.bytes += bytes;
         meta.map_err(|error| fail(WatchErrorKind::Protocol, &error.to_string()))
     }
 
     /// Takes one object of the list.
     fn receive(&self, incoming: &mut Incoming<K>, object: Result<K, Undecodable>) {
+        incoming.objects += 1;
         match object {
             Ok(object) => {
                 if !incoming.undecodable.is_empty() {
@@ -115,8 +143,10 @@ impl<K: Object> Reflector<K> {
             }
             Err(bad) => {
                 if let Some(key) = &bad.key {
-                    self.shared
-                        .with_store(|store| incoming.relist.keep(store, key.as_ref()));
+                    let dropped = self
+                        .shared
+                        .with_store(|store| incoming.relist.keep(store, key.as_ref(), &bad.uid));
+                    drop(dropped); // not under the lock
                 }
                 incoming.undecodable.push(bad);
             }
@@ -142,6 +172,11 @@ impl<K: Object> Reflector<K> {
         }
         self.version.clone_from(&version);
         self.shared.replace(&incoming.relist, version);
+        self.status.update(|status| {
+            status.size.listed(incoming.objects, incoming.bytes);
+            status.heard = Some(Instant::now());
+        });
+        self.heard();
         Ok(())
     }
 
@@ -152,16 +187,17 @@ impl<K: Object> Reflector<K> {
         } else {
             String::new()
         };
+        let mut incoming = self.incoming(version.is_empty());
         let mut connection = self.open(Step::List, &version, true).await?;
-        let mut incoming = self.incoming();
         connection.limit(STREAMING_LIST);
         let silence = Some(self.tuning.silence);
         loop {
             let decoder = &self.decoder;
-            let line = connection.next_line(|line| (!line.is_empty()).then(|| decoder.event(line)));
+            let line = connection.next_line(|line| (!line.is_empty()).then(|| (line.len(), decoder.event(line))));
             let fail = |kind, detail: &str| self.failures.of(Step::List, kind, detail);
             match line.map_err(|error| fail(WatchErrorKind::Protocol, &error.to_string()))? {
-                Some(Some(event)) => {
+                Some(Some((bytes, event))) => {
+                    incoming.bytes += bytes;
                     let event = event.map_err(|error| fail(WatchErrorKind::Protocol, &error.to_string()))?;
                     if let Some(version) = self.receive_event(&mut incoming, event)? {
                         self.commit(&incoming, version)?;

@@ -16,6 +16,19 @@ pub(crate) struct Target {
     labels: String,
     fields: String,
     representation: Representation,
+    packed: Packed,
+}
+
+/// Which answers are asked for packed with gzip.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Packed {
+    /// All that a server packs: lists and streaming lists, if they are large.
+    All,
+    /// Lists. For connections that were made elsewhere: they may unpack by themselves, and what unpacks the one member of a
+    /// list may take the first of the many members of a streaming list for the whole.
+    Lists,
+    /// None.
+    Nothing,
 }
 
 /// Which state a list asks for.
@@ -33,7 +46,7 @@ pub(crate) enum ListAt<'a> {
 
 impl Target {
     /// `namespace` is the one of the informer's that is meant; `None` for all.
-    pub(crate) fn new(key: &InformerKey, namespace: Option<&str>) -> Self {
+    pub(crate) fn new(key: &InformerKey, namespace: Option<&str>, packed: Packed) -> Self {
         let resource = &key.resource;
         let root = if resource.group.is_empty() { "/api" } else { "/apis" };
         let namespace = namespace.map_or_else(String::new, |name| format!("/namespaces/{name}"));
@@ -42,6 +55,7 @@ impl Target {
             labels: key.labels.clone(),
             fields: key.fields.clone(),
             representation: key.representation,
+            packed,
         }
     }
 
@@ -66,7 +80,7 @@ impl Target {
         if limit > 0 {
             query.append_pair("limit", &limit.to_string());
         }
-        self.request(query, "PartialObjectMetadataList")
+        self.request(query, "PartialObjectMetadataList", self.packed != Packed::Nothing)
     }
 
     /// A watch from `version`; with `initial_events`, one that sends the whole state first.
@@ -87,7 +101,12 @@ impl Target {
         if !version.is_empty() {
             query.append_pair("resourceVersion", version);
         }
-        self.request(query, "PartialObjectMetadata")
+        // A plain watch is never packed, so that each event comes the moment it happens.
+        self.request(
+            query,
+            "PartialObjectMetadata",
+            initial_events && self.packed == Packed::All,
+        )
     }
 
     fn query(&self) -> Serializer<'static, String> {
@@ -101,7 +120,12 @@ impl Target {
         query
     }
 
-    fn request(&self, mut query: Serializer<'static, String>, metadata_as: &str) -> Result<Request<Body>, http::Error> {
+    fn request(
+        &self,
+        mut query: Serializer<'static, String>,
+        metadata_as: &str,
+        packed: bool,
+    ) -> Result<Request<Body>, http::Error> {
         let accept = match self.representation {
             Representation::Typed | Representation::Dynamic => "application/json".to_owned(),
             Representation::Metadata => format!("application/json;as={metadata_as};g=meta.k8s.io;v=v1"),
@@ -112,7 +136,12 @@ impl Target {
         } else {
             format!("{}?{query}", self.path)
         };
-        Request::get(uri).header(header::ACCEPT, accept).body(Body::empty())
+        // Said in any case: a layer below might ask by itself otherwise.
+        let encoding = if packed { "gzip" } else { "identity" };
+        Request::get(uri)
+            .header(header::ACCEPT, accept)
+            .header(header::ACCEPT_ENCODING, encoding)
+            .body(Body::empty())
     }
 }
 
@@ -131,12 +160,13 @@ mod tests {
     #[test]
     fn requests_name_path_selectors_and_versions() {
         let options = InformerOptions::<Pod>::default().fields("status.phase=Running");
-        let pods = Target::new(&InformerKey::of::<Pod>(&(), &options), Some("prod"));
+        let pods = Target::new(&InformerKey::of::<Pod>(&(), &options), Some("prod"), Packed::All);
         assert_eq!(
             uri(pods.list(ListAt::Any)),
             "/api/v1/namespaces/prod/pods?fieldSelector=status.phase%3DRunning&resourceVersion=0"
         );
-        let deployments = Target::new(&InformerKey::of::<Deployment>(&(), &InformerOptions::default()), None);
+        let key = InformerKey::of::<Deployment>(&(), &InformerOptions::default());
+        let deployments = Target::new(&key, None, Packed::All);
         assert_eq!(
             uri(deployments.list(ListAt::Newest { limit: 0 })),
             "/apis/apps/v1/deployments"
@@ -164,10 +194,27 @@ mod tests {
     }
 
     #[test]
+    fn gzip_is_asked_for_where_it_can_be_unpacked() {
+        let key = InformerKey::of::<Pod>(&(), &InformerOptions::default());
+        let asked = |packed: Packed| {
+            let target = Target::new(&key, None, packed);
+            let requests = [
+                target.list(ListAt::Any),
+                target.watch("", Duration::from_secs(1), true),
+                target.watch("7", Duration::from_secs(1), false),
+            ];
+            requests.map(|request| request.unwrap().headers()[header::ACCEPT_ENCODING].clone())
+        };
+        assert_eq!(asked(Packed::All), ["gzip", "gzip", "identity"]);
+        assert_eq!(asked(Packed::Lists), ["gzip", "identity", "identity"]);
+        assert_eq!(asked(Packed::Nothing), ["identity"; 3]);
+    }
+
+    #[test]
     fn metadata_is_asked_for_in_the_form_of_each_verb() {
         let resource = ApiResource::erase::<Pod>(&());
         let key = InformerKey::of::<PartialObjectMeta<DynamicObject>>(&resource, &InformerOptions::default());
-        let target = Target::new(&key, None);
+        let target = Target::new(&key, None, Packed::All);
         let accept = |request: Result<Request<Body>, http::Error>| request.unwrap().headers()[header::ACCEPT].clone();
         assert_eq!(
             accept(target.list(ListAt::Any)),

@@ -3,6 +3,7 @@
 
 mod bounds;
 mod script;
+mod table;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -367,7 +368,8 @@ async fn lists_recover_from_versions_ahead_and_behind() {
     rig.end().await;
 }
 
-// [I36] without uid and version every change is seen, and the watch starts from nothing
+// [I36] without uid and version every change is seen; the watch starts from nothing, and nothing is resumed: a delete
+// while away would be missed
 #[tokio::test(start_paused = true)]
 async fn objects_without_uid_and_version_are_always_updated() {
     let script = Script::new();
@@ -384,8 +386,12 @@ async fn objects_without_uid_and_version_are_always_updated() {
     assert_eq!(script.query(1), "");
     tokio::time::advance(Duration::from_secs(2)).await;
     watch.end();
-    script.requested(3).await;
-    assert_eq!(script.query(2), "");
+    script.json(&list("", &[]));
+    assert_eq!(
+        format!("{:?}", events.next().await.unwrap()),
+        "Deleted(n/a, stale: true)"
+    );
+    assert_eq!(script.query(2), "list limit=500");
     drop(events);
     rig.end().await;
 }
@@ -529,9 +535,9 @@ async fn silent_watch_is_resumed() {
     let watch = script.stream();
     let rig = rig(&script, paged());
     rig.informer.synced().await.unwrap();
+    let start = Instant::now();
     watch.send(&bookmark("8"));
     rig.at("8").await;
-    let start = Instant::now();
     let _next = script.stream();
     script.requested(3).await;
     assert_eq!(start.elapsed().as_secs(), 180);

@@ -8,6 +8,11 @@ pub(crate) fn compare(a: &str, b: &str) -> Option<Ordering> {
     Some(a.len().cmp(&b.len()).then_with(|| a.cmp(b)))
 }
 
+/// Whether it is one of those that compare.
+pub(crate) fn is_comparable(version: &str) -> bool {
+    digits(version).is_some()
+}
+
 /// The digits without leading zeros.
 fn digits(version: &str) -> Option<&str> {
     let decimal = !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit());

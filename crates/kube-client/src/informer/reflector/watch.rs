@@ -1,14 +1,17 @@
 //! Following changes on an open watch, and opening one.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
+
+use tokio::time::Instant;
 
 use crate::decode::Undecodable;
 use crate::decode::event::{NotAnEvent, WatchEvent};
 use crate::error::{Step, WatchError, WatchErrorKind};
-use crate::informer::reflector::Reflector;
 use crate::informer::reflector::answer::ANSWER;
 use crate::informer::reflector::connection::{Connection, Read, ReadError};
+use crate::informer::reflector::{Reflector, version};
 use crate::informer::shared::Received;
 use crate::informer::status::Phase;
 use crate::object::Object;
@@ -29,6 +32,8 @@ enum Lines {
 /// Changes that were received and not yet applied.
 struct Pending<K> {
     changes: Vec<Received<K>>,
+    // The bytes they came in.
+    bytes: usize,
     // The version that the last of them, or a bookmark after it, carries.
     version: Option<String>,
 }
@@ -44,9 +49,10 @@ impl<K: Object> Reflector<K> {
         let timeout = Duration::from_secs(fastrand::u64(300..600));
         let request = self.target.watch(version, timeout, initial_events);
         let request = request.map_err(|error| self.failures.of(step, WatchErrorKind::Refused, &error.to_string()))?;
-        let response = self.send(step, request, ANSWER).await?;
+        let (body, inflate) = self.send(step, request, ANSWER).await?;
         self.status.update(|status| status.watches += 1);
-        Ok(Connection::new(response.into_body(), timeout))
+        self.metrics.watch_opened();
+        Ok(Connection::new(body, inflate, timeout))
     }
 
     pub(super) async fn open_watch(&mut self) -> Result<Connection, WatchError> {
@@ -62,6 +68,7 @@ impl<K: Object> Reflector<K> {
             status.phase = Phase::Watching;
             status.watches_open = 1;
         });
+        self.metrics.watch_followed();
         let ended = self.follow_open(connection).await;
         self.status.update(|status| status.watches_open = 0);
         ended
@@ -70,6 +77,7 @@ impl<K: Object> Reflector<K> {
     async fn follow_open(&mut self, mut connection: Connection) -> Result<(), WatchError> {
         let mut pending = Pending {
             changes: Vec::new(),
+            bytes: 0,
             version: None,
         };
         loop {
@@ -94,12 +102,18 @@ impl<K: Object> Reflector<K> {
     fn take_lines(&mut self, connection: &mut Connection, pending: &mut Pending<K>) -> Result<Lines, WatchError> {
         while pending.changes.len() < BATCH {
             let decoder = &self.decoder;
-            let line = connection.next_line(|line| (!line.is_empty()).then(|| decoder.event(line)));
+            let line = connection.next_line(|line| (!line.is_empty()).then(|| (line.len(), decoder.event(line))));
             match line.map_err(|error| {
                 self.failures
                     .of(Step::Watch, WatchErrorKind::Protocol, &error.to_string())
             })? {
-                Some(Some(event)) => self.take_event(event, pending)?,
+                Some(Some((bytes, event))) => {
+                    let before = pending.changes.len();
+                    self.take_event(event, pending)?;
+                    if pending.changes.len() > before {
+                        pending.bytes += bytes;
+                    }
+                }
                 Some(None) => {} // an empty line
                 None if connection.read_ready() => {}
                 None => return Ok(Lines::NoMore),
@@ -119,14 +133,13 @@ impl<K: Object> Reflector<K> {
         })?;
         match event {
             WatchEvent::Upsert { object: Ok(object), .. } => {
-                pending.see(object.metadata().resource_version);
+                self.see(pending, object.metadata().resource_version);
                 self.clear_undecodable(&object);
                 pending.changes.push(Received::Upsert(Arc::new(object)));
             }
             WatchEvent::Deleted(Ok(object)) => {
-                let meta = object.metadata();
-                pending.see(meta.resource_version);
-                let key = meta.key();
+                self.see(pending, object.metadata().resource_version);
+                let key = object.metadata().key();
                 self.clear_undecodable(&object);
                 pending.changes.push(Received::Delete {
                     key,
@@ -134,11 +147,18 @@ impl<K: Object> Reflector<K> {
                 });
             }
             // The last good version stays until a good one or a delete comes.
-            WatchEvent::Upsert { object: Err(bad), .. } => self.fail_decode(&bad),
+            WatchEvent::Upsert { object: Err(bad), .. } => {
+                self.see(pending, &bad.version);
+                self.fail_decode(&bad);
+            }
             WatchEvent::Deleted(Err(bad)) => self.take_undecodable_delete(bad, pending),
             WatchEvent::Bookmark { version, .. } => {
                 self.has_bookmarks = true;
-                pending.see(&version);
+                if self.version.is_empty() && !version.is_empty() {
+                    pending.version = Some(version);
+                } else {
+                    self.see(pending, &version);
+                }
             }
             WatchEvent::Error(status) => return Err(self.failures.status(Step::Watch, status.code, None, &status)),
             WatchEvent::Unknown(kind) => tracing::debug!("ignoring a watch event of unknown type {kind:?}"),
@@ -146,7 +166,27 @@ impl<K: Object> Reflector<K> {
         Ok(())
     }
 
+    /// An event or bookmark carries this version: the cache is current up to it.
+    ///
+    /// Nothing that carries none resets it, and nothing older takes it back: a server may send the last version of a
+    /// deleted object with its deletion. A watch from no version at all begins with the state, whose versions are not the
+    /// watch's; there only a bookmark tells.
+    fn see(&self, pending: &mut Pending<K>, version: &str) {
+        let known = pending.version.as_deref().unwrap_or(&self.version);
+        if version.is_empty() || known.is_empty() || version::compare(version, known) == Some(Ordering::Less) {
+            return;
+        }
+        match &mut pending.version {
+            Some(known) => {
+                known.clear();
+                known.push_str(version);
+            }
+            None => pending.version = Some(version.to_owned()),
+        }
+    }
+
     fn take_undecodable_delete(&mut self, bad: Undecodable, pending: &mut Pending<K>) {
+        self.see(pending, &bad.version);
         match bad.key {
             Some(key) => {
                 self.status.update(|status| status.undecodable.remove(&key));
@@ -171,13 +211,22 @@ impl<K: Object> Reflector<K> {
         if let Some(version) = &version {
             self.version.clone_from(version);
         }
-        if !pending.changes.is_empty() {
-            self.status
-                .update(|status| status.events += pending.changes.len() as u64);
+        let changes = pending.changes.len();
+        if changes > 0 {
             self.shared.apply(&mut pending.changes, version);
         } else if let Some(version) = version {
             self.shared.set_version(version);
+        } else {
+            return;
         }
+        let (bytes, cached) = (std::mem::take(&mut pending.bytes), self.shared.len());
+        self.status.update(|status| {
+            status.events += changes as u64;
+            status.size.changed(changes, bytes, cached);
+            status.heard = Some(Instant::now());
+        });
+        self.metrics.received(changes);
+        self.heard();
     }
 
     pub(super) fn read_failure(&self, step: Step, error: &ReadError) -> WatchError {
@@ -186,22 +235,6 @@ impl<K: Object> Reflector<K> {
                 .failures
                 .of(step, WatchErrorKind::Silent, "nothing came for too long"),
             ReadError::Broken(error) => self.failures.transport(step, error),
-        }
-    }
-}
-
-impl<K> Pending<K> {
-    /// An event or bookmark carries this version; one without it changes nothing.
-    fn see(&mut self, version: &str) {
-        if version.is_empty() {
-            return;
-        }
-        match &mut self.version {
-            Some(known) => {
-                known.clear();
-                known.push_str(version);
-            }
-            None => self.version = Some(version.to_owned()),
         }
     }
 }

@@ -12,8 +12,8 @@ use super::*;
 use crate::informer::handler::HandlerOptions;
 use crate::informer::registration::{Registered, Registration};
 use crate::informer::stream::EventStream;
+use crate::sample::{Item, fold, item, item_in};
 use crate::sync::checked::model;
-use crate::testing::{Item, fold, item, item_in};
 
 /// Schedules of each model in a plain test run; CI asks for many more.
 const SCHEDULES: usize = 200;
@@ -282,6 +282,54 @@ fn model_index_amid_two_writers() {
             thread.join().unwrap();
         }
         shared.check_invariants();
+    });
+}
+
+// [I35] who waits for a write is told when the cache has it, or that the informer stopped: never neither
+#[test]
+fn model_caught_up_amid_changes_and_stop() {
+    model(SCHEDULES, || {
+        let shared = shared(&Namespaces::All);
+        let waiters = [false, true].map(|deleted| {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                let (key, uid) = (
+                    ObjectKey::namespaced("n", if deleted { "b" } else { "a" }),
+                    "u".to_owned(),
+                );
+                let mut wait = Wait::for_goal(if deleted {
+                    Goal::Deleted { key: key.clone(), uid }
+                } else {
+                    let version = "2".to_owned();
+                    Goal::Written {
+                        key: key.clone(),
+                        version,
+                    }
+                });
+                let reached = block_on(std::future::poll_fn(|cx| shared.poll_reached(&mut wait, cx)));
+                shared.forget_wait(&mut wait);
+                let cached = shared
+                    .get(key.as_ref())
+                    .map(|item| item.metadata.resource_version.clone());
+                match reached {
+                    Err(Stopped) => assert!(shared.is_stopped()),
+                    Ok(()) if deleted => assert_eq!(cached, None),
+                    Ok(()) => assert_eq!(cached.as_deref(), Some("2")),
+                }
+            })
+        });
+        relist(&shared, 0, &[item("a", "u", 1), item("b", "u", 1)]);
+        let stops = thread::spawn({
+            let shared = Arc::clone(&shared);
+            move || shared.stop()
+        });
+        upsert(&shared, 0, &[item("a", "u", 2)]);
+        delete(&shared, "b");
+        stops.join().unwrap();
+        for waiter in waiters {
+            waiter.join().unwrap();
+        }
+        assert_eq!(shared.waiting_for_progress(), 0);
     });
 }
 

@@ -7,8 +7,8 @@ use std::task::Waker;
 
 use super::*;
 use crate::informer::handler::HandlerOptions;
+use crate::sample::{Item, fold, item, item_in};
 use crate::sync::checked::assert_none_held;
-use crate::testing::{Item, fold, item, item_in};
 
 fn cx() -> Context<'static> {
     Context::from_waker(Waker::noop())
@@ -94,7 +94,7 @@ fn relist_takes_updates_and_deletes_before_it_is_whole() {
         drop(shared.with_store(|store| list.upsert(store, item)));
     }
     drop(shared.with_store(|store| list.remove(store, key("d").as_ref())));
-    shared.with_store(|store| list.keep(store, key("b").as_ref()));
+    drop(shared.with_store(|store| list.keep(store, key("b").as_ref(), "")));
     shared.replace(0, &list, "6".to_owned());
     shared.check_invariants();
     assert_eq!(text(&take_all(&queue)), ["Added(n/c, initial: false)", "Updated(n/a)"]);

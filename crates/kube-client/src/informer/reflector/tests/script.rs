@@ -29,6 +29,7 @@ struct State {
     answers: Mutex<VecDeque<Answer>>,
     queries: Mutex<Vec<String>>,
     changed: Notify,
+    asked: Notify,
 }
 
 /// The sending end of a body that goes on.
@@ -78,6 +79,15 @@ impl Script {
         self.push(Ok(response.body(UnsyncBoxBody::new(body)).unwrap()));
     }
 
+    /// Next: 200 with this header and a body that the test writes bit by bit.
+    pub(super) fn encoded(&self, encoding: &str) -> Stream {
+        let (sender, mut receiver) = mpsc::unbounded_channel();
+        let frames = futures_util::stream::poll_fn(move |cx| receiver.poll_recv(cx).map_ok(http_body::Frame::data));
+        let response = Response::builder().header("Content-Encoding", encoding);
+        self.push(Ok(response.body(UnsyncBoxBody::new(StreamBody::new(frames))).unwrap()));
+        Stream { chunks: sender }
+    }
+
     /// Next: this status, and a body that never comes.
     pub(super) fn stuck_status(&self, code: u16) {
         let frames = futures_util::stream::pending::<Result<http_body::Frame<Bytes>, BoxError>>();
@@ -116,7 +126,15 @@ impl Script {
 
     /// Waits for the request of this number.
     pub(super) async fn requested(&self, count: usize) {
-        until(|| self.requests() >= count).await;
+        loop {
+            let asked = self.state.asked.notified();
+            tokio::pin!(asked);
+            asked.as_mut().enable();
+            if self.requests() >= count {
+                return;
+            }
+            asked.await;
+        }
     }
 }
 
@@ -157,6 +175,7 @@ impl tower::Service<Request<Body>> for Script {
             .queries
             .lock()
             .push(request.uri().query().unwrap_or_default().to_owned());
+        state.asked.notify_waiters();
         Box::pin(async move {
             loop {
                 let changed = state.changed.notified();

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::informer::handler::BlockingHandler;
-use crate::testing::{Item, fold};
+use crate::sample::{Item, fold};
 
 const KEYS: usize = 100;
 const CHANGES: usize = 100_000;

@@ -1,0 +1,93 @@
+//! The Rust side of the comparisons of informers: `prepare` makes the data, `serve` hands it out over HTTP, `measure` runs
+//! one contestant in this process and prints what it saw as one line of JSON, `rounds` runs them all in alternation and
+//! `report` writes the result. Start reading at [`run`].
+#![forbid(unsafe_code)]
+
+mod control;
+mod floor;
+mod handlers;
+mod kube_runtime_peer;
+mod measure;
+mod memory;
+mod ours;
+mod outcome;
+mod prepare;
+mod report;
+mod rounds;
+mod serve;
+mod types;
+
+#[path = "../../../data/pod.rs"]
+mod pod;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+pub use crate::memory::Counter;
+
+#[derive(Debug, Parser)]
+#[command(about = "Watershed beside the informers that a user would pick instead")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Writes a list, its watch events, and the same events without managedFields.
+    Prepare {
+        dir: PathBuf,
+        #[arg(long)]
+        pods: u64,
+        #[arg(long)]
+        events: u64,
+    },
+    /// Serves prepared data over HTTP; prints the address, runs until killed.
+    Serve {
+        dir: PathBuf,
+        #[arg(long)]
+        protobuf: bool,
+    },
+    /// Measures an informer of ours.
+    Ours {
+        #[command(flatten)]
+        course: measure::Course,
+        #[arg(long, value_enum)]
+        of: ours::Of,
+    },
+    /// Measures kube-runtime's reflector.
+    KubeRuntime {
+        #[command(flatten)]
+        course: measure::Course,
+    },
+    /// Measures `serde_json` alone on the events without managedFields.
+    Floor { dir: PathBuf },
+    /// Measures the registration of many handlers on a synced informer.
+    Handlers {
+        server: SocketAddr,
+        #[arg(long)]
+        handlers: usize,
+    },
+    /// Runs contestants in alternation and writes the results.
+    Rounds(rounds::Args),
+}
+
+/// Runs the command line; `counter` counts what is allocated, if the binary has a counting allocator.
+///
+/// # Errors
+///
+/// Whatever fails, with what was being done.
+pub fn run(counter: Option<&'static Counter>) -> anyhow::Result<()> {
+    memory::count_with(counter);
+    match Cli::parse().command {
+        Command::Prepare { dir, pods, events } => prepare::prepare(&dir, pods, events),
+        Command::Serve { dir, protobuf } => serve::serve(&dir, protobuf),
+        Command::Ours { course, of } => ours::run(course, of)?.print(),
+        Command::KubeRuntime { course } => kube_runtime_peer::run(course)?.print(),
+        Command::Floor { dir } => floor::run(&dir)?.print(),
+        Command::Handlers { server, handlers } => handlers::run(server, handlers)?.print(),
+        Command::Rounds(args) => rounds::run(&args),
+    }
+}

@@ -1,0 +1,52 @@
+//! Our informer, with its defaults; merging is off, because the course counts every event.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::Context;
+use k8s_openapi::api::core::v1::Pod;
+use kube_client::{Client, HandlerOptions, Informer, InformerOptions, Object, on_event};
+
+use crate::measure::{self, Course, Seen};
+use crate::outcome::Outcome;
+use crate::types::{SlimPod, TinyPod};
+
+/// The Rust type that is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Of {
+    Full,
+    Slim,
+    Tiny,
+}
+
+pub(crate) fn run(course: Course, of: Of) -> anyhow::Result<Outcome> {
+    match of {
+        Of::Full => informer::<Pod>(course),
+        Of::Slim => informer::<SlimPod>(course),
+        Of::Tiny => informer::<TinyPod>(course),
+    }
+}
+
+pub(crate) async fn client(server: SocketAddr) -> anyhow::Result<Client> {
+    let uri = format!("http://{server}").parse()?;
+    let client = Client::builder().config(kube::Config::new(uri)).build().await;
+    client.context("cannot build the client")
+}
+
+#[tokio::main]
+async fn informer<K: Object<DynamicType: Default>>(course: Course) -> anyhow::Result<Outcome> {
+    let client = client(course.server).await?;
+    let informer: Informer<K> = client.informers().typed(InformerOptions::default())?;
+    let start = async |seen: Arc<Seen>| {
+        let handler =
+            on_event(move |event: &kube_client::Event<K>| seen.one(event.object().metadata().resource_version));
+        informer.add_handler(handler, HandlerOptions::named("count").coalesce_above(usize::MAX));
+        informer.start();
+        Ok(())
+    };
+    let outcome = measure::run(course, start).await?;
+    let (cached, pods) = (informer.len() as u64, course.pods);
+    anyhow::ensure!(cached == pods, "the cache has {cached} of {pods} pods");
+    client.shutdown().await;
+    Ok(outcome)
+}

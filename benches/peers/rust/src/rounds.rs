@@ -1,0 +1,287 @@
+//! Runs every contestant of a scenario in alternation, a process each and a server beside it, and collects what they
+//! measured.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::Context;
+use clap::ValueEnum;
+
+use crate::outcome::Outcome;
+use crate::{prepare, report};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// What to run; everything by default.
+    #[arg(value_enum)]
+    scenarios: Vec<Scenario>,
+    /// Only check that everything runs: little data, one round, nothing is written.
+    #[arg(long)]
+    quick: bool,
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// The Go peer.
+    #[arg(long)]
+    go: PathBuf,
+    /// Where prepared data is kept.
+    #[arg(long)]
+    data: PathBuf,
+    /// The document that holds the results.
+    #[arg(long)]
+    results: PathBuf,
+}
+
+/// A set of contestants that run the same course.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Scenario {
+    /// Sync, relist and events of whole pods: P8, P9, P11.
+    Pods,
+    /// The same with small types: P10.
+    Small,
+    /// Many handlers on a synced informer: P14.
+    Handlers,
+}
+
+/// How much data.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Size {
+    pub(crate) pods: u64,
+    pub(crate) events: u64,
+    pub(crate) handlers: u64,
+}
+
+/// Who is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Contestant {
+    Ours,
+    Floor,
+    KubeRuntime,
+    GoJson,
+    GoProtobuf,
+    Slim,
+    Tiny,
+    GoTransform,
+    Handlers,
+}
+
+impl Scenario {
+    pub(crate) const ALL: [Scenario; 3] = [Scenario::Pods, Scenario::Small, Scenario::Handlers];
+
+    pub(crate) fn contestants(self) -> &'static [Contestant] {
+        use Contestant::{Floor, GoJson, GoProtobuf, GoTransform, Handlers, KubeRuntime, Ours, Slim, Tiny};
+        match self {
+            Scenario::Pods => &[Ours, Floor, KubeRuntime, GoJson, GoProtobuf],
+            Scenario::Small => &[Slim, Tiny, GoTransform],
+            Scenario::Handlers => &[Handlers],
+        }
+    }
+
+    pub(crate) fn size(self, quick: bool) -> Size {
+        let (pods, events) = match (self, quick) {
+            (Scenario::Pods | Scenario::Small, false) => (20_000, 50_000),
+            (Scenario::Pods | Scenario::Small, true) => (500, 1_000),
+            (Scenario::Handlers, false) => (100_000, 0),
+            (Scenario::Handlers, true) => (500, 0),
+        };
+        Size {
+            pods,
+            events,
+            handlers: 100,
+        }
+    }
+}
+
+impl Contestant {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Contestant::Ours => "Watershed",
+            Contestant::Floor => "`serde_json`, no managedFields",
+            Contestant::KubeRuntime => "kube-runtime",
+            Contestant::GoJson => "client-go, JSON",
+            Contestant::GoProtobuf => "client-go, protobuf",
+            Contestant::Slim => "Watershed, slim type",
+            Contestant::Tiny => "Watershed, tiny type",
+            Contestant::GoTransform => "client-go, JSON, managedFields dropped by a transform",
+            Contestant::Handlers => "Watershed, tiny type",
+        }
+    }
+
+    fn is_go(self) -> bool {
+        matches!(
+            self,
+            Contestant::GoJson | Contestant::GoProtobuf | Contestant::GoTransform
+        )
+    }
+
+    fn args(self) -> &'static [&'static str] {
+        match self {
+            Contestant::Ours => &["ours", "--of=full"],
+            Contestant::Slim => &["ours", "--of=slim"],
+            Contestant::Tiny => &["ours", "--of=tiny"],
+            Contestant::Floor => &["floor"],
+            Contestant::KubeRuntime => &["kube-runtime"],
+            Contestant::Handlers => &["handlers"],
+            Contestant::GoJson => &["informer"],
+            Contestant::GoProtobuf => &["informer", "-protobuf"],
+            Contestant::GoTransform => &["informer", "-transform"],
+        }
+    }
+}
+
+/// What one contestant measured, round by round; and, for Rust, what the counting allocator counted.
+pub(crate) struct Measured {
+    pub(crate) contestant: Contestant,
+    pub(crate) rounds: Vec<Outcome>,
+    pub(crate) counted: Option<Outcome>,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    anyhow::ensure!(args.rounds > 0, "no rounds");
+    let rounds = if args.quick { 1 } else { args.rounds };
+    let scenarios = if args.scenarios.is_empty() {
+        &Scenario::ALL[..]
+    } else {
+        &args.scenarios
+    };
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let mut all = Vec::new();
+    for &scenario in scenarios {
+        let size = scenario.size(args.quick);
+        let runner = Runner::new(args, size)?;
+        let mut measured: Vec<Measured> = Vec::new();
+        for &contestant in scenario.contestants() {
+            eprintln!("{scenario:?}: {}, counted", contestant.name());
+            let counted = (!contestant.is_go())
+                .then(|| runner.measure(contestant, true))
+                .transpose()?;
+            measured.push(Measured {
+                contestant,
+                rounds: Vec::new(),
+                counted,
+            });
+        }
+        for round in 1..=rounds {
+            for one in &mut measured {
+                eprint!("{scenario:?}: round {round} of {rounds}, {}: ", one.contestant.name());
+                let outcome = runner.measure(one.contestant, false)?;
+                eprintln!("{}", serde_json::to_string(&outcome)?);
+                one.rounds.push(outcome);
+            }
+        }
+        all.push((scenario, size, measured));
+    }
+    let text = report::of(&all, rounds, load.trim());
+    if args.quick {
+        eprintln!("everything runs");
+        return Ok(());
+    }
+    report::write(&args.results, &text)?;
+    eprintln!("written: {}", args.results.display());
+    Ok(())
+}
+
+/// What is needed to run a contestant.
+struct Runner<'a> {
+    go: &'a Path,
+    data: PathBuf,
+    size: Size,
+}
+
+/// Ends its process when dropped.
+struct Server {
+    process: Child,
+    address: String,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself; then there is nothing to end.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl<'a> Runner<'a> {
+    /// Prepares the data, unless it is there from an earlier run of the same program.
+    fn new(args: &'a Args, size: Size) -> anyhow::Result<Self> {
+        let this = Self {
+            go: &args.go,
+            data: args.data.join(format!("{}-{}", size.pods, size.events)),
+            size,
+        };
+        let done = this.data.join("done");
+        let program = std::env::current_exe()?;
+        let newer = |path: &Path| path.metadata().and_then(|meta| meta.modified());
+        if newer(&done).is_ok_and(|done| newer(&program).is_ok_and(|program| program < done)) {
+            return Ok(this);
+        }
+        eprintln!("preparing {} pods and {} events", size.pods, size.events);
+        prepare::prepare(&this.data, size.pods, size.events)?;
+        let status = Command::new(this.go)
+            .arg("encode")
+            .arg(&this.data)
+            .status()
+            .context("cannot start the Go peer")?;
+        anyhow::ensure!(status.success(), "the Go peer cannot encode: {status}");
+        std::fs::write(done, "")?;
+        Ok(this)
+    }
+
+    fn serve(&self, protobuf: bool) -> anyhow::Result<Server> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command
+            .arg("serve")
+            .arg(&self.data)
+            .args(protobuf.then_some("--protobuf"));
+        let child = command
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("cannot start the server")?;
+        let mut server = Server {
+            process: child,
+            address: String::new(),
+        };
+        let out = server.process.stdout.take().context("the server has no output")?;
+        BufReader::new(out).read_line(&mut server.address)?;
+        server.address.truncate(server.address.trim_end().len());
+        anyhow::ensure!(!server.address.is_empty(), "the server did not tell its address");
+        Ok(server)
+    }
+
+    fn measure(&self, contestant: Contestant, counted: bool) -> anyhow::Result<Outcome> {
+        let mut program = std::env::current_exe()?;
+        if counted {
+            program.set_file_name("peers-counted");
+        }
+        let mut command = Command::new(if contestant.is_go() { self.go } else { &program });
+        command.args(contestant.args());
+        let server = match contestant {
+            Contestant::Floor => {
+                command.arg(&self.data);
+                None
+            }
+            _ => Some(self.serve(contestant == Contestant::GoProtobuf)?),
+        };
+        let Size { pods, events, handlers } = self.size;
+        match contestant {
+            Contestant::Floor => {}
+            Contestant::Handlers => {
+                command.arg(format!("--handlers={handlers}"));
+            }
+            _ => {
+                command.arg(format!("--pods={pods}")).arg(format!("--events={events}"));
+            }
+        }
+        if let Some(server) = &server {
+            command.arg(&server.address);
+        }
+        let name = contestant.name();
+        let output = command
+            .stderr(Stdio::inherit())
+            .output()
+            .with_context(|| format!("cannot start {name}"))?;
+        anyhow::ensure!(output.status.success(), "{name} failed: {}", output.status);
+        serde_json::from_slice(&output.stdout).with_context(|| format!("what {name} printed is no outcome"))
+    }
+}

@@ -1,0 +1,238 @@
+//! Who waits for the cache to have seen a write: the core of `Informer::caught_up`.
+//!
+//! Owns the goals that somebody waits for, and a short memory of what has passed. Lives under the lock of `shared`, which
+//! tells it of every change of store or version; synchronous, without tokio types.
+//!
+//! # Design
+//!
+//! A write is seen when the cache's version is not older than the write's. That settles nearly everything. Two questions are
+//! left, of which the version says nothing. Versions that do not compare: then the write is seen with that very version, or
+//! with any later event of its key. Deletions, whose version the server does not tell: then it is seen when the object of
+//! that uid was there and is gone. If it is not there, it was deleted a moment ago, or the cache has not even seen it
+//! created; the memory of the last deletions tells which. A list of the newest state that was begun after the question
+//! answers both.
+
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, Hash};
+use std::task::Waker;
+
+use foldhash::fast::RandomState;
+
+use crate::event::Event;
+use crate::informer::reflector::version;
+use crate::informer::store::Store;
+use crate::key::ObjectKey;
+use crate::object::Object;
+
+/// How many deletions, and versions that do not compare, are remembered.
+const REMEMBERED: usize = 4096;
+
+/// What is waited for.
+#[derive(Debug, Clone)]
+pub(crate) enum Goal {
+    /// The cache has seen this version of the key's object.
+    Written { key: ObjectKey, version: String },
+    /// The cache has seen the end of the object of this uid.
+    Deleted { key: ObjectKey, uid: String },
+}
+
+/// The cache as a goal sees it.
+pub(crate) struct Now<'a, K> {
+    pub(crate) store: &'a Store<K>,
+    pub(crate) version: &'a str,
+    pub(crate) filled: bool,
+}
+
+/// What changed the cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    Watch,
+    /// A list; with the number that [`Progress::begin_list`] gave if it asked for the newest state.
+    List {
+        newest: Option<u64>,
+        first: bool,
+    },
+}
+
+/// Goals and memory.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    // Invariant: tickets are unique and at most `tickets`.
+    waiting: Vec<Waiting>,
+    tickets: u64,
+    // How many lists were begun.
+    lists: u64,
+    recent: Recent,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    ticket: u64,
+    goal: Goal,
+    // The lists that had begun when it was asked.
+    lists: u64,
+    reached: bool,
+    // `None` once it was woken.
+    waker: Option<Waker>,
+}
+
+impl Progress {
+    /// A list of the newest state is about to be asked for.
+    pub(crate) fn begin_list(&mut self) -> u64 {
+        self.lists += 1;
+        self.lists
+    }
+
+    /// Whether this is seen already.
+    pub(crate) fn is_reached<K: Object>(&self, goal: &Goal, now: &Now<'_, K>) -> bool {
+        now.filled
+            && match goal {
+                Goal::Written { key, version } => match version::compare(now.version, version) {
+                    Some(order) => order.is_ge(),
+                    None => {
+                        let cached = || {
+                            now.store
+                                .get(key.as_ref())
+                                .map(|object| object.metadata().resource_version)
+                        };
+                        !version.is_empty()
+                            && (now.version == version
+                                || cached() == Some(version)
+                                || self.recent.contains(&(key, version.as_str())))
+                    }
+                },
+                Goal::Deleted { key, uid } if uid.is_empty() => now.store.find(key.as_ref()).is_none(),
+                Goal::Deleted { uid, .. } => !goal.is_cached(now) && self.recent.contains(uid.as_str()),
+            }
+    }
+
+    /// Waits for it. Gives the ticket to ask with.
+    pub(crate) fn wait(&mut self, goal: Goal, waker: Waker) -> u64 {
+        self.tickets += 1;
+        self.waiting.push(Waiting {
+            ticket: self.tickets,
+            goal,
+            lists: self.lists,
+            reached: false,
+            waker: Some(waker),
+        });
+        self.tickets
+    }
+
+    /// Whether what is waited for was reached; if not, this waker is the one that is told. Gives the one it replaces, to be
+    /// dropped once the lock is released.
+    pub(crate) fn poll(&mut self, ticket: u64, waker: Waker) -> (bool, Option<Waker>) {
+        let Some(waiting) = self.waiting.iter_mut().find(|waiting| waiting.ticket == ticket) else {
+            return (false, Some(waker));
+        };
+        (waiting.reached, waiting.waker.replace(waker))
+    }
+
+    /// Nobody waits for it any more. Gives its waker, to be dropped once the lock is released.
+    #[must_use = "drop it after the lock is released"]
+    pub(crate) fn forget(&mut self, ticket: u64) -> Option<Waker> {
+        let at = self.waiting.iter().position(|waiting| waiting.ticket == ticket)?;
+        self.waiting.swap_remove(at).waker
+    }
+
+    /// Who is to be woken when the informer stops.
+    pub(crate) fn take_wakers(&mut self) -> Vec<Waker> {
+        self.waiting
+            .iter_mut()
+            .filter_map(|waiting| waiting.waker.take())
+            .collect()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// An object of this uid is gone that never was in the store.
+    pub(crate) fn note_gone(&mut self, uid: &str) {
+        self.recent.insert(uid);
+    }
+
+    /// The cache has changed by these events. Gives who is to be woken once the lock is released.
+    pub(crate) fn advance<K: Object>(&mut self, events: &[Event<K>], source: Source, now: &Now<'_, K>) -> Vec<Waker> {
+        for event in events {
+            let meta = event.object().metadata();
+            if matches!(event, Event::Deleted { .. }) && !meta.uid.is_empty() {
+                self.recent.insert(meta.uid);
+            }
+            if !version::is_comparable(meta.resource_version) && !meta.resource_version.is_empty() {
+                self.recent.insert(&(&event.key(), meta.resource_version));
+            }
+        }
+        let mut waiting = std::mem::take(&mut self.waiting);
+        let mut wakers = Vec::new();
+        for one in waiting.iter_mut().filter(|one| !one.reached) {
+            if self.is_reached(&one.goal, now) || one.is_shown(events, source, now) {
+                one.reached = true;
+                wakers.extend(one.waker.take());
+            }
+        }
+        self.waiting = waiting;
+        wakers
+    }
+}
+
+impl Waiting {
+    /// Whether what came after the question was asked answers it.
+    fn is_shown<K: Object>(&self, events: &[Event<K>], source: Source, now: &Now<'_, K>) -> bool {
+        let listed_since = matches!(source, Source::List { newest: Some(list), .. } if list > self.lists);
+        match &self.goal {
+            Goal::Written { key, version } => {
+                let about_it = |event: &Event<K>| event.object().metadata().key_ref() == key.as_ref();
+                now.filled
+                    && version::compare(now.version, version).is_none()
+                    && (listed_since || events.iter().any(about_it))
+            }
+            Goal::Deleted { .. } => {
+                let filled_since = matches!(source, Source::List { first: true, .. });
+                now.filled && (listed_since || filled_since) && !self.goal.is_cached(now)
+            }
+        }
+    }
+}
+
+impl Goal {
+    pub(crate) fn key(&self) -> &ObjectKey {
+        match self {
+            Goal::Written { key, .. } | Goal::Deleted { key, .. } => key,
+        }
+    }
+
+    /// Whether the object of this uid is in the store.
+    fn is_cached<K: Object>(&self, now: &Now<'_, K>) -> bool {
+        let Goal::Deleted { key, uid } = self else {
+            return false;
+        };
+        let cached = now.store.get(key.as_ref());
+        cached.is_some_and(|object| object.metadata().uid == uid)
+    }
+}
+
+/// The last things that passed, by hash.
+#[derive(Debug, Default)]
+struct Recent {
+    // Invariant: at most `REMEMBERED`, oldest first.
+    hashes: VecDeque<u64>,
+    hasher: RandomState,
+}
+
+impl Recent {
+    fn insert(&mut self, what: &(impl Hash + ?Sized)) {
+        if self.hashes.len() == REMEMBERED {
+            self.hashes.pop_front();
+        }
+        self.hashes.push_back(self.hasher.hash_one(what));
+    }
+
+    fn contains(&self, what: &(impl Hash + ?Sized)) -> bool {
+        self.hashes.contains(&self.hasher.hash_one(what))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,52 @@
+//! The differences that are known and meant, each with its reason. The README of the in-memory server lists them too.
+
+use serde_json::Value;
+
+use super::normal::Normal;
+use super::probe::Probe;
+
+/// A difference that is no finding.
+pub(super) struct Exemption {
+    pub(super) name: &'static str,
+    /// Why the two servers differ here.
+    pub(super) reason: &'static str,
+    /// Whether this is it: the request, and the answers of the in-memory server and of the real one.
+    pub(super) applies: fn(&Probe, &Normal, &Normal) -> bool,
+}
+
+pub(super) const EXEMPTIONS: &[Exemption] = &[
+    Exemption {
+        name: "spec validation",
+        reason: "the in-memory server does not validate the bodies of kinds",
+        applies: |_, fake, real| {
+            let causes = causes(real);
+            let of_metadata: Vec<_> = causes.iter().filter(|cause| is_of_metadata(cause)).cloned().collect();
+            let accepted = fake.code < 300 && of_metadata.is_empty();
+            real.code == 422 && of_metadata.len() < causes.len() && (accepted || self::causes(fake) == of_metadata)
+        },
+    },
+    Exemption {
+        name: "not built",
+        reason: "the in-memory server says with 501 that it does not have this subresource or patch type",
+        applies: |_, fake, _| fake.code == 501,
+    },
+    Exemption {
+        name: "representation",
+        reason: "the in-memory server answers in JSON only",
+        applies: |probe, fake, real| {
+            let accept = probe.header("accept");
+            (accept.contains("yaml") || accept.contains("protobuf")) && fake.code == real.code
+        },
+    },
+];
+
+fn causes(answer: &Normal) -> Vec<Value> {
+    let causes = answer.body.pointer("/details/causes");
+    causes.and_then(Value::as_array).cloned().unwrap_or_default()
+}
+
+fn is_of_metadata(cause: &Value) -> bool {
+    cause["field"]
+        .as_str()
+        .is_some_and(|field| field.starts_with("metadata"))
+}

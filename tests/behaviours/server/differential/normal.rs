@@ -1,0 +1,303 @@
+//! What of two answers is compared: codes, texts and objects, without the values that every server makes anew.
+
+use serde_json::Value;
+
+use super::kinds::Kind;
+use super::probe::Probe;
+use crate::harness::Answer;
+
+/// Texts that go on with a name of a Go type, a position of a parser or a dump of a struct, with where they are cut.
+const TAILS: &[&str] = &[
+    "json: cannot unmarshal ",
+    "json parse error: ",
+    "error converting YAML to JSON: ",
+    "unable to find api field in struct ",
+    "invalid character ",
+    "unexpected end of JSON input",
+    "illegal base64 data at input byte ",
+    "proto: ",
+    "unknown field tag ",
+    "cannot unmarshal ",
+    "ReadString: ",
+    "Object 'Kind' is missing in ",
+    "no kind \"",
+    "couldn't get version/kind; ",
+];
+
+/// An answer as far as it is compared.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Normal {
+    pub(super) code: u16,
+    /// The values of `Warning`.
+    pub(super) warnings: Vec<String>,
+    pub(super) retry_after: String,
+    /// The body: a `Status` or an object with its changing values masked, a text, or nothing where it is not compared.
+    pub(super) body: Value,
+}
+
+/// Brings an answer in the form in which it is compared. `sent` is the body that was sent.
+pub(super) fn normal(probe: &Probe, sent: &[u8], answer: &Answer) -> Normal {
+    let warnings = answer
+        .headers
+        .get_all("warning")
+        .iter()
+        .map(|value| cut(&String::from_utf8_lossy(value.as_bytes())))
+        .collect();
+    let body = match serde_json::from_slice::<Value>(&answer.body) {
+        _ if probe.method == "HEAD" || answer.body.is_empty() => Value::Null,
+        Ok(body) if body["kind"] == "Status" => status(body, sent),
+        Ok(body) if answer.code < 300 => object(probe, body),
+        Ok(body) => body,
+        Err(_) if answer.code < 300 => Value::Null,
+        Err(_) => String::from_utf8_lossy(&answer.body).trim_end().into(),
+    };
+    Normal {
+        code: answer.code,
+        warnings,
+        retry_after: answer.header("retry-after").to_owned(),
+        body,
+    }
+}
+
+fn status(mut body: Value, sent: &[u8]) -> Value {
+    if body.pointer("/details/uid").is_some() {
+        body["details"]["uid"] = "UID".into();
+    }
+    if body.pointer("/metadata/continue").is_some() {
+        body["metadata"]["continue"] = "TOKEN".into();
+    }
+    texts(&mut body, &|text| cut(&masked(&without_dump(text), sent)));
+    order(&mut body);
+    body
+}
+
+/// The list of findings of a 422, once: as the causes. Go goes through labels and annotations in any order, so that
+/// findings about one field have none.
+fn order(body: &mut Value) {
+    let Some(causes) = body.pointer("/details/causes").and_then(Value::as_array) else {
+        return;
+    };
+    let mut texts: Vec<String> = Vec::new();
+    for cause in causes {
+        let part = |key: &str| cause[key].as_str().unwrap_or_default();
+        let text = format!("{}: {}", part("field"), part("message"));
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    let list = match texts.as_slice() {
+        [one] => one.clone(),
+        many => format!("[{}]", many.join(", ")),
+    };
+    let message = body["message"].as_str().unwrap_or_default();
+    if let Some(head) = message.strip_suffix(&list) {
+        body["message"] = format!("{head}(the causes)").into();
+    }
+    if let Some(causes) = body.pointer_mut("/details/causes").and_then(Value::as_array_mut) {
+        for same in causes.chunk_by_mut(|a, b| a["field"] == b["field"]) {
+            same.sort_by_key(ToString::to_string);
+        }
+    }
+}
+
+/// A text without the object that it shows, which has the managed fields.
+fn without_dump(text: &str) -> String {
+    const BEFORE: &str = "Invalid value: \"{";
+    let Some(start) = text.find(BEFORE) else {
+        return text.to_owned();
+    };
+    let (head, rest) = text.split_at(start + BEFORE.len());
+    let mut escaped = false;
+    let end = rest.bytes().position(|byte| {
+        let ends = byte == b'"' && !escaped;
+        escaped = byte == b'\\' && !escaped;
+        ends
+    });
+    format!("{head}…{}", &rest[end.unwrap_or(rest.len())..])
+}
+
+fn texts(value: &mut Value, change: &dyn Fn(&str) -> String) {
+    match value {
+        Value::String(text) => *text = change(text),
+        Value::Array(items) => items.iter_mut().for_each(|item| texts(item, change)),
+        Value::Object(members) => members.values_mut().for_each(|member| texts(member, change)),
+        _ => {}
+    }
+}
+
+/// A text up to the first tail that is not compared.
+fn cut(text: &str) -> String {
+    let end = TAILS
+        .iter()
+        .filter_map(|tail| Some(text.find(tail)? + tail.len()))
+        .min();
+    end.map_or_else(|| text.to_owned(), |end| format!("{}…", &text[..end]))
+}
+
+/// A text with its uids, times, random suffixes and resource versions masked.
+fn masked(text: &str, sent: &[u8]) -> String {
+    let sent = String::from_utf8_lossy(sent);
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let (length, mask) = if let Some(length) = uid(rest) {
+            (length, "UID")
+        } else if let Some(length) = time(rest).filter(|length| !sent.contains(&rest[..*length])) {
+            (length, "TIME")
+        } else if let Some(length) = out.ends_with(['(', ' ']).then(|| number(rest)).flatten() {
+            let versions = ["in record (", "in the precondition (", "current: ", "ResourceVersion: "];
+            if !versions.iter().any(|before| out.ends_with(before)) {
+                out.push_str(&rest[..length]);
+                rest = &rest[length..];
+                continue;
+            }
+            (length, "RV")
+        } else {
+            out.push(first);
+            rest = &rest[first.len_utf8()..];
+            continue;
+        };
+        out.push_str(mask);
+        rest = &rest[length..];
+    }
+    generated(&out, &sent)
+}
+
+fn uid(text: &str) -> Option<usize> {
+    let bytes = text.as_bytes().get(..36)?;
+    bytes
+        .iter()
+        .enumerate()
+        .all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => *byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        })
+        .then_some(36)
+}
+
+fn time(text: &str) -> Option<usize> {
+    let bytes = text.as_bytes().get(..20)?;
+    let shape = b"0000-00-00T00:00:00Z";
+    bytes
+        .iter()
+        .zip(shape)
+        .all(|(byte, shape)| {
+            if *shape == b'0' {
+                byte.is_ascii_digit()
+            } else {
+                byte == shape
+            }
+        })
+        .then_some(20)
+}
+
+fn number(text: &str) -> Option<usize> {
+    let length = text.bytes().take_while(u8::is_ascii_digit).count();
+    (length > 0).then_some(length)
+}
+
+/// Masks the five random characters of a generated name.
+fn generated(text: &str, sent: &str) -> String {
+    let prefix = serde_json::from_str::<Value>(sent)
+        .ok()
+        .and_then(|body| body.pointer("/metadata/generateName")?.as_str().map(str::to_owned));
+    let Some(prefix) = prefix.filter(|prefix| !prefix.is_empty()) else {
+        return text.to_owned();
+    };
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(&prefix) {
+        let after = &rest[at + prefix.len()..];
+        out.push_str(&rest[..at + prefix.len()]);
+        let suffix = after.get(..5).is_some_and(|suffix| {
+            suffix
+                .bytes()
+                .all(|byte| b"bcdfghjklmnpqrstvwxz2456789".contains(&byte))
+        });
+        rest = if suffix {
+            out.push('*');
+            &after[5..]
+        } else {
+            after
+        };
+    }
+    out + rest
+}
+
+/// An object or a list in an answer.
+fn object(probe: &Probe, mut body: Value) -> Value {
+    let Some(kind) = Kind::of(probe.resource) else {
+        // Documents of discovery have cases of their own.
+        return Value::Null;
+    };
+    if body["kind"] == "Table" {
+        // The columns of most kinds differ, and so do ages.
+        return body["kind"].clone();
+    }
+    let name = body["kind"].as_str().unwrap_or_default();
+    if ![kind.kind, "PartialObjectMetadata"].contains(&name.trim_end_matches("List")) {
+        return name.into();
+    }
+    let any_version = probe.query.iter().all(|pair| !pair.starts_with("resourceVersion"));
+    if let Some(items) = body["items"].as_array_mut() {
+        if !any_version {
+            // The real server may show a state that is a little old.
+            return body["kind"].clone();
+        }
+        items.retain(|item| {
+            // Other objects of the whole cluster are not of this run.
+            let name = item["metadata"]["name"].as_str().unwrap_or_default();
+            probe.path.contains("{ns}") || name.starts_with("diff-")
+        });
+        items.iter_mut().for_each(|item| single(kind, item));
+        items.sort_by_key(ToString::to_string);
+        body["metadata"]["resourceVersion"] = "RV".into();
+        if body.pointer("/metadata/continue").is_some_and(|token| token != "") {
+            body["metadata"]["continue"] = "TOKEN".into();
+        }
+        if !probe.path.contains("{ns}") {
+            body["metadata"] = Value::Null;
+        }
+        return body;
+    }
+    if !any_version {
+        return body["kind"].clone();
+    }
+    single(kind, &mut body);
+    body
+}
+
+fn single(kind: &Kind, object: &mut Value) {
+    let Some(members) = object.as_object_mut() else { return };
+    if !kind.compares_body {
+        members.retain(|key, _| matches!(key.as_str(), "apiVersion" | "kind" | "metadata"));
+    }
+    let Some(metadata) = members.get_mut("metadata").and_then(Value::as_object_mut) else {
+        return;
+    };
+    metadata.remove("managedFields");
+    for (key, mask) in [
+        ("uid", "UID"),
+        ("resourceVersion", "RV"),
+        ("creationTimestamp", "TIME"),
+        ("deletionTimestamp", "TIME"),
+    ] {
+        if metadata.get(key).is_some_and(|value| !value.is_null()) {
+            metadata.insert(key.to_owned(), mask.into());
+        }
+    }
+    let prefix = metadata.get("generateName").and_then(Value::as_str).map(str::to_owned);
+    if let Some(prefix) = prefix
+        && let Some(name) = metadata.get("name").and_then(Value::as_str)
+        && name.starts_with(&prefix)
+        && name.len() == prefix.len() + 5
+    {
+        let masked = format!("{prefix}*");
+        if let Some(labels) = metadata.get_mut("labels").and_then(Value::as_object_mut)
+            && labels.contains_key("kubernetes.io/metadata.name")
+        {
+            labels.insert("kubernetes.io/metadata.name".to_owned(), masked.clone().into());
+        }
+        metadata.insert("name".to_owned(), masked.into());
+    }
+}
