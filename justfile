@@ -12,6 +12,10 @@ ci:
 test:
     .ci/run test
 
+# the models of the informer's core, under ten thousand schedules
+model:
+    .ci/run model
+
 # formatting
 fmt:
     .ci/run fmt

@@ -12,6 +12,7 @@ mod handlers;
 mod histories;
 mod identity;
 mod index;
+mod lag;
 mod lifecycle;
 mod lists;
 mod namespaces;

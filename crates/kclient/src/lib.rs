@@ -54,8 +54,8 @@ pub use kube::api::{DeleteParams, PatchParams, PostParams, Preconditions, Propag
 /// Which objects a list or an informer covers, by their labels.
 pub use kube::core::Selector;
 pub use kube_client::{
-    Event, EventHandler, HandlerOptions, Index, IndexDef, Namespaces, Object, ObjectKey, RegisterError, Registration,
-    Stopped,
+    BlockingHandler, Event, EventHandler, HandlerOptions, Index, IndexDef, Namespaces, Object, ObjectKey,
+    RegisterError, Registration, Stopped,
 };
 pub use traits::{Informer, ReadWrite, Reader, Writer};
 pub use write::{Deleted, Operation, Patch, Subresource, WriteError, ignore_not_found};

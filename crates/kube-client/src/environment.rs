@@ -3,6 +3,7 @@
 //! Tasks hold this, never the client itself, so that dropping the last client ends them.
 
 use std::future::Future;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Once};
 
@@ -45,6 +46,18 @@ impl Environment {
     /// Runs a task that `shutdown` waits for.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.tasks.spawn_on(task, &self.runtime);
+    }
+
+    /// Runs `work` on a thread of its own that `shutdown` waits for, in the context of the runtime.
+    pub(crate) fn spawn_thread(&self, name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        let (counted, runtime) = (self.tasks.token(), self.runtime.clone());
+        let thread = std::thread::Builder::new().name(name.replace('\0', " "));
+        thread.spawn(move || {
+            let _counted = counted;
+            let _context = runtime.enter();
+            work();
+        })?;
+        Ok(())
     }
 
     /// The span of everything that happens for one informer, or for one of the namespaces it covers.

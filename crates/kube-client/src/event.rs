@@ -24,7 +24,8 @@ pub enum Event<K> {
         /// Part of the state at the time of the handler's registration, not a change after it.
         initial: bool,
     },
-    /// The object changed.
+    /// The object changed, or is told again by [a resync](crate::HandlerOptions::resync_every): then both are the same
+    /// `Arc`.
     Updated {
         /// As the handler last saw it.
         old: Arc<K>,
@@ -55,6 +56,11 @@ impl<K> Event<K> {
             Event::Deleted { object, .. } => Some(object),
             Event::Added { .. } => None,
         }
+    }
+
+    /// Whether this is an `Updated` that tells no change: [a resync](crate::HandlerOptions::resync_every).
+    pub fn is_resync(&self) -> bool {
+        matches!(self, Event::Updated { old, new } if Arc::ptr_eq(old, new))
     }
 
     /// Whether this is an `Added` of the initial state.

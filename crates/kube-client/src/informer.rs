@@ -6,6 +6,7 @@
 //! informer per identity (`options`).
 
 pub(crate) mod backlog;
+pub(crate) mod deferred;
 pub(crate) mod dispatch;
 pub(crate) mod factory;
 pub(crate) mod handler;
@@ -18,6 +19,7 @@ pub(crate) mod reflector;
 pub(crate) mod registration;
 pub(crate) mod relist;
 pub(crate) mod restriction;
+pub(crate) mod resync;
 pub(crate) mod runner;
 pub(crate) mod shared;
 pub(crate) mod status;
@@ -42,7 +44,7 @@ use crate::environment::Environment;
 use crate::error::{CaughtUpError, IndexConflict, RegisterError, Stopped, TransformConflict};
 use crate::informer::dispatch::HandlerQueue;
 use crate::informer::factory::Control;
-use crate::informer::handler::{EventHandler, HandlerOptions};
+use crate::informer::handler::{EventHandler, HandlerOptions, RunsOn};
 use crate::informer::index::{Index, IndexDef};
 use crate::informer::metrics::HandlerMetrics;
 pub use crate::informer::options::InformerId;
@@ -51,6 +53,7 @@ use crate::informer::part::Part;
 use crate::informer::progress::Goal;
 use crate::informer::reflector::Reflector;
 use crate::informer::registration::{Registered, Registration};
+use crate::informer::resync::Resync;
 use crate::informer::runner::Runner;
 use crate::informer::shared::{Shared, Wait};
 use crate::informer::status::{InformerStats, Phase, Unfilled};
@@ -188,7 +191,18 @@ impl<K: Object> Cell<K> {
     fn spawn_runner(&self, runner: Runner<K>) {
         let span =
             tracing::info_span!(parent: &self.env.span(&self.id, None), "handler", handler = runner.queue.name());
-        self.env.spawn(runner.run(self.stop.clone()).instrument(span));
+        match runner.runs_on() {
+            RunsOn::Task => self.env.spawn(runner.run(self.stop.clone()).instrument(span)),
+            RunsOn::Thread => {
+                let queue = Arc::clone(&runner.queue);
+                let work = move || span.in_scope(|| runner.run_here());
+                if let Err(error) = self.env.spawn_thread(queue.name(), work) {
+                    tracing::error!(informer = %self.id, handler = queue.name(), %error, "no thread for an event handler");
+                    queue.stop();
+                    self.shared.unregister(&queue);
+                }
+            }
+        }
     }
 
     /// Registers a queue and runs its handler once the informer is started.
@@ -199,6 +213,7 @@ impl<K: Object> Cell<K> {
                 queue: Arc::clone(&queue),
                 handler,
                 informer: self.id.clone(),
+                resync: self.resync_of(&queue),
             };
             let ready = {
                 let mut launch = self.launch.lock();
@@ -226,6 +241,10 @@ impl<K: Object> Cell<K> {
         let queue = Arc::new(HandlerQueue::new(options).with_metrics(metrics));
         self.shared.register(&queue);
         queue
+    }
+
+    fn resync_of(&self, queue: &HandlerQueue<K>) -> Option<Resync<K>> {
+        Resync::of(queue, &self.shared, &self.env.runtime)
     }
 
     /// Drops handlers that were removed before the start.
@@ -425,8 +444,9 @@ impl<K: Object> Informer<K> {
         }
     }
 
-    /// Registers a handler. It runs on a task of its own once the informer is started. After a stop this does nothing,
-    /// and the registration says so.
+    /// Registers a handler. It runs on a task or thread of its own once the informer is started. After a stop this does
+    /// nothing, and the registration says so; so it does if the operating system gives no thread to a
+    /// [`BlockingHandler`](crate::BlockingHandler).
     pub fn add_handler(&self, handler: impl EventHandler<K>, options: HandlerOptions) -> Registration {
         self.cell.add(Box::new(handler), options)
     }
@@ -454,7 +474,8 @@ impl<K: Object> Informer<K> {
             queue: Arc::clone(&queue),
             cell: Arc::downgrade(&self.cell),
         }));
-        EventStream::new(queue, registration.guard())
+        let resync = self.cell.resync_of(&queue);
+        EventStream::new(queue, registration.guard(), resync)
     }
 
     /// Starts this informer alone. Does nothing if it runs already or was stopped.

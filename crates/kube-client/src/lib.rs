@@ -124,7 +124,9 @@ pub use crate::filter::{
 };
 pub use crate::informer::dispatch::HandlerStats;
 pub use crate::informer::factory::Informers;
-pub use crate::informer::handler::{EventHandler, Handled, HandlerOptions, on_batch, on_event, on_event_async};
+pub use crate::informer::handler::{
+    BlockingHandler, EventHandler, Handled, HandlerOptions, RunsOn, on_batch, on_batch_async, on_event, on_event_async,
+};
 pub use crate::informer::index::{Index, IndexDef};
 pub use crate::informer::options::{InformerOptions, InitialList, ListMode, Namespaces, OnUndecodable};
 pub use crate::informer::registration::{Registration, RegistrationGuard};

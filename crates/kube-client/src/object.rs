@@ -24,7 +24,8 @@ use crate::key::{KeyRef, ObjectKey};
 ///
 /// # Contract
 ///
-/// 1. `metadata` is a pure, cheap function of the object (cannot be checked).
+/// 1. `metadata` is a pure, cheap function of the object that only borrows: it is called while the cache is locked, so it
+///    must not panic, block, or call back into the informer (cannot be checked).
 /// 2. The name it reports is the `metadata.name` that was decoded, and likewise namespace, uid and resourceVersion
 ///    (cannot be checked; an object without a name is reported as undecodable).
 /// 3. `Deserialize` ignores fields it does not know: the server adds some over time (cannot be checked).

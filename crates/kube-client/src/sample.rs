@@ -9,6 +9,7 @@ use serde::Deserialize;
 use crate::event::Event;
 use crate::key::ObjectKey;
 use crate::object::{Metadata, Object, Scope};
+use crate::sync::checked::assert_none_held;
 
 /// An object of one field, with a metadata type of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -58,12 +59,23 @@ impl Object for Item {
     }
 }
 
+/// Whoever drops the last reference must hold no lock: a real object's `Drop` could come back for it.
+impl Drop for Item {
+    fn drop(&mut self) {
+        assert_none_held();
+    }
+}
+
 /// An item in namespace `n`.
 pub(crate) fn item(name: &str, uid: &str, version: u64) -> Arc<Item> {
+    item_in("n", name, uid, version)
+}
+
+pub(crate) fn item_in(namespace: &str, name: &str, uid: &str, version: u64) -> Arc<Item> {
     Arc::new(Item {
         metadata: ItemMeta {
             name: name.to_owned(),
-            namespace: Some("n".to_owned()),
+            namespace: Some(namespace.to_owned()),
             uid: uid.to_owned(),
             resource_version: version.to_string(),
         },

@@ -2,13 +2,19 @@
 //!
 //! Owns: `Mutex`, `RwLock` (without poisoning: no user code ever runs while one is held, so a poisoned lock could only
 //! follow a bug of this crate, and going on beats a second panic) and `Waiters`. Knows nothing of tokio.
+//!
+//! In unit tests the locks are those of `checked`: they know whether one is held, and inside of a model run they are the
+//! model checker's.
+
+#[cfg(test)]
+pub(crate) mod checked;
 
 use std::sync::PoisonError;
-use std::task::{Context, Waker};
+use std::task::Waker;
 
-#[cfg(shuttle)]
-use shuttle::sync as imp;
-#[cfg(not(shuttle))]
+#[cfg(test)]
+use checked as imp;
+#[cfg(not(test))]
 use std::sync as imp;
 
 pub(crate) use imp::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
@@ -48,31 +54,37 @@ impl<T> RwLock<T> {
 /// The wakers of the futures that wait for one fact.
 ///
 /// Each future holds one ticket and gives it back when dropped, so the list is bounded by the number of live futures.
+/// Wakers are code of whoever polls: they are cloned before the lock is taken, and what comes out of here is woken or
+/// dropped after it was released.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
-    // Invariant: tickets are unique and below `next`.
+    // Invariant: tickets are unique and at most `next`.
     wakers: Vec<(u64, Waker)>,
     next: u64,
 }
 
 impl Waiters {
-    /// Stores the task's waker under `ticket`, which is handed out at the first call.
-    pub(crate) fn register(&mut self, ticket: &mut Option<u64>, cx: &Context<'_>) {
+    /// Stores the waker under `ticket`, which is handed out at the first call. Returns the one it replaces.
+    #[must_use = "drop it after the lock is released"]
+    pub(crate) fn register(&mut self, ticket: &mut Option<u64>, waker: Waker) -> Option<Waker> {
         let id = *ticket.get_or_insert_with(|| {
             self.next += 1;
             self.next
         });
         match self.wakers.iter_mut().find(|(known, _)| *known == id) {
-            Some((_, waker)) => waker.clone_from(cx.waker()),
-            None => self.wakers.push((id, cx.waker().clone())),
+            Some((_, known)) => Some(std::mem::replace(known, waker)),
+            None => {
+                self.wakers.push((id, waker));
+                None
+            }
         }
     }
 
     /// Forgets a future that was dropped.
-    pub(crate) fn forget(&mut self, ticket: Option<u64>) {
-        if let Some(id) = ticket {
-            self.wakers.retain(|(known, _)| *known != id);
-        }
+    #[must_use = "drop it after the lock is released"]
+    pub(crate) fn forget(&mut self, ticket: Option<u64>) -> Option<Waker> {
+        let at = self.wakers.iter().position(|(known, _)| Some(*known) == ticket)?;
+        Some(self.wakers.swap_remove(at).1)
     }
 
     /// Takes every waker out; the caller wakes them after it let go of its lock.

@@ -5,18 +5,21 @@
 //! A batch is one `Arc<[Event]>` for all handlers, so that the cost of dispatch is one pointer per handler. Only a
 //! handler that is more than `limit` events behind pays for a table by key: from then on, until it has caught up, a
 //! key's pending events merge into their net effect at the place of the first one. At most two events per key remain
-//! (`Deleted`, then `Added`). The initial state does not count towards the limit: it is bounded by the number of keys.
+//! (`Deleted`, then `Added`). The initial state and a resync do not count towards the limit: they are bounded by the
+//! number of keys, and must not cost the handler changes in between.
 //!
-//! Pure data: no locks, no wakers, no clock.
+//! Pure data: no locks, no wakers, no clock. What a push lets go of is handed out, since dropping it may run code of the
+//! user's and the caller holds locks.
 
 use std::collections::VecDeque;
-use std::ops::Range;
+use std::ops::{AddAssign, Range, SubAssign};
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 
 use crate::event::Event;
+use crate::informer::deferred::Garbage;
 use crate::key::ObjectKey;
 use crate::object::Object;
 
@@ -28,11 +31,43 @@ pub(crate) struct Backlog<K> {
     // Invariant: `merged.is_some()` implies `batches.is_empty()`.
     batches: VecDeque<Taken<K>>,
     merged: Option<Merged<K>>,
-    // Invariant: the number of events in `batches` and `merged`; `initial` of them are initial.
+    // Invariant: the number of events in `batches` and `merged`; `exempt` of them do not count towards `limit`.
     len: usize,
-    initial: usize,
+    exempt: Exempt,
     limit: usize,
     coalesced: u64,
+}
+
+/// How many of some events are of the kinds that do not count towards the limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Exempt {
+    pub(crate) initial: usize,
+    pub(crate) resync: usize,
+}
+
+impl Exempt {
+    pub(crate) fn of<K>(events: &[Event<K>]) -> Self {
+        let mut exempt = Self::default();
+        for event in events {
+            exempt.initial += usize::from(event.is_initial());
+            exempt.resync += usize::from(event.is_resync());
+        }
+        exempt
+    }
+}
+
+impl AddAssign for Exempt {
+    fn add_assign(&mut self, other: Self) {
+        self.initial += other.initial;
+        self.resync += other.resync;
+    }
+}
+
+impl SubAssign for Exempt {
+    fn sub_assign(&mut self, other: Self) {
+        self.initial -= other.initial;
+        self.resync -= other.resync;
+    }
 }
 
 /// A run of events out of a shared batch.
@@ -42,6 +77,11 @@ pub(crate) struct Taken<K> {
 }
 
 impl<K> Taken<K> {
+    pub(crate) fn whole(batch: Arc<[Event<K>]>) -> Self {
+        let range = 0..batch.len();
+        Self { batch, range }
+    }
+
     pub(crate) fn events(&self) -> &[Event<K>] {
         &self.batch[self.range.clone()]
     }
@@ -53,7 +93,7 @@ impl<K: Object> Backlog<K> {
             batches: VecDeque::new(),
             merged: None,
             len: 0,
-            initial: 0,
+            exempt: Exempt::default(),
             limit,
             coalesced: 0,
         }
@@ -68,40 +108,41 @@ impl<K: Object> Backlog<K> {
         self.coalesced
     }
 
-    /// Appends a batch of which `initial` events are initial. Returns how many initial events were merged away.
-    pub(crate) fn push(&mut self, batch: &Arc<[Event<K>]>, initial: usize) -> usize {
+    /// Appends a batch of which so many events are `exempt`. Returns how many of those were merged away.
+    pub(crate) fn push(&mut self, batch: &Arc<[Event<K>]>, exempt: Exempt, garbage: &mut Garbage<K>) -> Exempt {
         if batch.is_empty() {
-            return 0;
+            return Exempt::default();
         }
         self.len += batch.len();
-        self.initial += initial;
+        self.exempt += exempt;
         if self.merged.is_none() {
-            self.batches.push_back(Taken {
-                batch: Arc::clone(batch),
-                range: 0..batch.len(),
-            });
-            if self.len - self.initial <= self.limit {
-                return 0;
+            self.batches.push_back(Taken::whole(Arc::clone(batch)));
+            if self.len - self.exempt.initial - self.exempt.resync <= self.limit {
+                return Exempt::default();
             }
             self.merged = Some(Merged::default());
-            let batches = std::mem::take(&mut self.batches);
-            batches.iter().map(|batch| self.merge(batch.events())).sum()
+            let mut lost = Exempt::default();
+            for batch in std::mem::take(&mut self.batches) {
+                lost += self.merge(batch.events(), garbage);
+                garbage.batches.push(batch);
+            }
+            lost
         } else {
-            self.merge(batch)
+            self.merge(batch, garbage)
         }
     }
 
-    fn merge(&mut self, events: &[Event<K>]) -> usize {
-        let Some(merged) = &mut self.merged else { return 0 };
-        let mut lost_initial = 0;
+    fn merge(&mut self, events: &[Event<K>], garbage: &mut Garbage<K>) -> Exempt {
+        let mut lost = Exempt::default();
+        let Some(merged) = &mut self.merged else { return lost };
         for event in events {
-            let gone = merged.push(event);
+            let gone = merged.push(event, garbage);
             self.len -= gone.events;
-            self.initial -= gone.initial;
             self.coalesced += gone.events as u64;
-            lost_initial += gone.initial;
+            self.exempt -= gone.exempt;
+            lost += gone.exempt;
         }
-        lost_initial
+        lost
     }
 
     /// The oldest events, at most [`TAKE`].
@@ -111,11 +152,7 @@ impl<K: Object> Backlog<K> {
             if merged.live == 0 {
                 self.merged = None;
             }
-            let len = events.len();
-            Taken {
-                batch: events.into(),
-                range: 0..len,
-            }
+            Taken::whole(events.into())
         } else {
             let front = self.batches.front_mut()?;
             let end = front.range.end.min(front.range.start + TAKE);
@@ -130,7 +167,7 @@ impl<K: Object> Backlog<K> {
             taken
         };
         self.len -= taken.events().len();
-        self.initial -= taken.events().iter().filter(|event| event.is_initial()).count();
+        self.exempt -= Exempt::of(taken.events());
         (!taken.events().is_empty()).then_some(taken)
     }
 }
@@ -156,7 +193,7 @@ struct Pending {
 #[derive(Default)]
 struct Gone {
     events: usize,
-    initial: usize,
+    exempt: Exempt,
 }
 
 impl<K> Default for Merged<K> {
@@ -182,7 +219,7 @@ impl<K: Object> Merged<K> {
         self.base + self.entries.len() as u64 - 1
     }
 
-    fn push(&mut self, event: &Event<K>) -> Gone {
+    fn push(&mut self, event: &Event<K>, garbage: &mut Garbage<K>) -> Gone {
         let meta = event.object().metadata();
         let Some(pending) = self.by_key.get(&meta.key_ref()).copied() else {
             let first = self.append(event);
@@ -203,18 +240,22 @@ impl<K: Object> Merged<K> {
                 new: Arc::clone(new),
             }),
             (Some(Event::Updated { .. }), Event::Deleted { .. }) => Some(event.clone()),
-            (Some(Event::Added { initial, .. }), Event::Deleted { .. }) => {
-                let initial = usize::from(*initial);
-                *slot = None;
+            (Some(Event::Added { .. }), Event::Deleted { .. }) => {
+                let added = slot.take();
+                let exempt = Exempt::of(added.as_slice());
+                garbage.events.extend(added);
                 self.live -= 1;
                 self.drop_last(event, pending);
-                return Gone { events: 2, initial };
+                return Gone { events: 2, exempt };
             }
             _ => None,
         };
         if let Some(merged) = merged {
-            *slot = Some(merged);
-            return Gone { events: 1, initial: 0 };
+            let mut exempt = Exempt::of(slot.as_slice());
+            exempt += Exempt::of(std::slice::from_ref(event));
+            exempt -= Exempt::of(std::slice::from_ref(&merged));
+            garbage.events.extend(slot.replace(merged));
+            return Gone { events: 1, exempt };
         }
         // A delete stays an event of its own; what follows it is the key's second one.
         let second = self.append(event);

@@ -6,10 +6,12 @@
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use crate::error::Stopped;
 use crate::event::Event;
-use crate::informer::backlog::{Backlog, Taken};
+use crate::informer::backlog::{Backlog, Exempt, Taken};
+use crate::informer::deferred::{Deferred, discard};
 use crate::informer::handler::HandlerOptions;
 use crate::informer::metrics::{HandlerMetrics, Reported};
 use crate::object::Object;
@@ -18,6 +20,7 @@ use crate::sync::{Mutex, Waiters, wake_all};
 /// The queue of one handler.
 pub(crate) struct HandlerQueue<K> {
     name: String,
+    resync_every: Option<Duration>,
     metrics: HandlerMetrics,
     state: Mutex<State<K>>,
 }
@@ -26,8 +29,8 @@ struct State<K> {
     backlog: Backlog<K>,
     // The cache's first state has been pushed, be it empty.
     filled: bool,
-    // Invariant: initial events that are pending, taken or running; 0 and `filled` means synced.
-    initial_left: usize,
+    // Invariant: initial and resync events that are pending, taken or running. No initial ones and `filled` means synced.
+    left: Exempt,
     // A call of the handler is under way.
     running: bool,
     end: Option<End>,
@@ -63,40 +66,38 @@ pub struct HandlerStats {
     pub panics: u64,
 }
 
-/// Wakers to call once no lock is held.
-#[must_use = "wake them after the lock is released"]
-#[derive(Default)]
-pub(crate) struct Wake(Vec<Waker>);
-
-impl Wake {
-    pub(crate) fn of(wakers: Vec<Waker>) -> Self {
-        Self(wakers)
-    }
-
-    pub(crate) fn merge(&mut self, other: Wake) {
-        self.0.extend(other.0);
-    }
-
-    pub(crate) fn wake(self) {
-        wake_all(self.0);
-    }
-}
-
-impl<K> State<K> {
+impl<K: Object> State<K> {
     fn is_synced(&self) -> bool {
-        self.filled && self.initial_left == 0
+        self.filled && self.left.initial == 0
+    }
+
+    /// Appends events, unless no call starts any more.
+    fn append(&mut self, batch: &Arc<[Event<K>]>, exempt: Exempt, fills: bool) -> Deferred<K> {
+        let mut deferred = Deferred::default();
+        if self.end.is_some() {
+            return deferred;
+        }
+        self.left += exempt;
+        self.left -= self.backlog.push(batch, exempt, &mut deferred.garbage);
+        self.filled |= fills;
+        deferred.wakers.extend(self.runner.take());
+        if self.is_synced() {
+            deferred.wakers.append(&mut self.waiters.take());
+        }
+        deferred
     }
 }
 
 impl<K: Object> HandlerQueue<K> {
     pub(crate) fn new(options: HandlerOptions) -> Self {
         Self {
+            resync_every: options.resync_period(),
             name: options.name.into_owned(),
             metrics: HandlerMetrics::default(),
             state: Mutex::new(State {
                 backlog: Backlog::new(options.coalesce_above),
                 filled: false,
-                initial_left: 0,
+                left: Exempt::default(),
                 running: false,
                 end: None,
                 runner: None,
@@ -132,33 +133,43 @@ impl<K: Object> HandlerQueue<K> {
         &self.name
     }
 
+    /// How often the handler is to be told everything again.
+    pub(crate) fn resync_every(&self) -> Option<Duration> {
+        self.resync_every
+    }
+
     /// Appends a batch. `initial` counts its initial events; `fills` says that the cache's first state ends with it.
-    pub(crate) fn push(&self, batch: &Arc<[Event<K>]>, initial: usize, fills: bool) -> Wake {
-        let mut state = self.state.lock();
-        if state.end.is_some() {
-            return Wake::default();
-        }
-        state.initial_left += initial;
-        let merged_away = state.backlog.push(batch, initial);
-        state.initial_left -= merged_away;
-        state.filled |= fills;
-        let mut wake: Vec<Waker> = state.runner.take().into_iter().collect();
-        if state.is_synced() {
-            wake.extend(state.waiters.take());
-        }
-        Wake(wake)
+    pub(crate) fn push(&self, batch: &Arc<[Event<K>]>, initial: usize, fills: bool) -> Deferred<K> {
+        let exempt = Exempt { initial, resync: 0 };
+        self.state.lock().append(batch, exempt, fills)
+    }
+
+    /// Whether a resync may begin: after the initial state, and one at a time.
+    pub(crate) fn may_resync(&self) -> bool {
+        let state = self.state.lock();
+        state.end.is_none() && state.is_synced() && state.left.resync == 0
+    }
+
+    /// Appends a resync.
+    pub(crate) fn push_resync(&self, batch: &Arc<[Event<K>]>) -> Deferred<K> {
+        let resync = batch.len();
+        self.state.lock().append(batch, Exempt { initial: 0, resync }, false)
     }
 
     /// The next events; `None` when the handler is to end. On `Pending` the runner's waker is kept.
     pub(crate) fn poll_take(&self, cx: &Context<'_>) -> Poll<Option<Taken<K>>> {
-        let mut state = self.state.lock();
-        if state.end.is_some() {
-            return Poll::Ready(None);
-        }
-        if let Some(taken) = state.backlog.take() {
-            return Poll::Ready(Some(taken));
-        }
-        state.runner = Some(cx.waker().clone());
+        let waker = cx.waker().clone();
+        let replaced = {
+            let mut state = self.state.lock();
+            if state.end.is_some() {
+                return Poll::Ready(None);
+            }
+            if let Some(taken) = state.backlog.take() {
+                return Poll::Ready(Some(taken));
+            }
+            state.runner.replace(waker)
+        };
+        drop(replaced);
         Poll::Pending
     }
 
@@ -174,13 +185,13 @@ impl<K: Object> HandlerQueue<K> {
 
     /// A call is over, by return or panic, and these events count as handled.
     pub(crate) fn finish(&self, events: &[Event<K>], panicked: bool) {
-        let initial = events.iter().filter(|event| event.is_initial()).count();
+        let exempt = Exempt::of(events);
         let wakers = {
             let mut state = self.state.lock();
             state.running = false;
             state.handled += events.len() as u64;
             state.panics += u64::from(panicked);
-            state.initial_left -= initial;
+            state.left -= exempt;
             if state.is_synced() || state.end.is_some() {
                 state.waiters.take()
             } else {
@@ -219,9 +230,9 @@ impl<K: Object> HandlerQueue<K> {
             let backlog = std::mem::replace(&mut state.backlog, Backlog::new(0));
             (backlog, state.runner.take(), state.waiters.take())
         };
-        drop(backlog); // objects of the user's type: not under the lock
         wake_all(runner.into_iter().collect());
         wake_all(wakers);
+        discard(backlog);
         self.report();
     }
 
@@ -234,29 +245,38 @@ impl<K: Object> HandlerQueue<K> {
     }
 
     pub(crate) fn poll_synced(&self, ticket: &mut Option<u64>, cx: &Context<'_>) -> Poll<Result<(), Stopped>> {
-        let mut state = self.state.lock();
-        if state.is_synced() {
-            return Poll::Ready(Ok(()));
-        }
-        if state.end.is_some() {
-            return Poll::Ready(Err(Stopped));
-        }
-        state.waiters.register(ticket, cx);
+        let waker = cx.waker().clone();
+        let replaced = {
+            let mut state = self.state.lock();
+            if state.is_synced() {
+                return Poll::Ready(Ok(()));
+            }
+            if state.end.is_some() {
+                return Poll::Ready(Err(Stopped));
+            }
+            state.waiters.register(ticket, waker)
+        };
+        drop(replaced);
         Poll::Pending
     }
 
     pub(crate) fn poll_removed(&self, ticket: &mut Option<u64>, cx: &Context<'_>) -> Poll<()> {
-        let mut state = self.state.lock();
-        if state.end.is_some() && !state.running {
-            return Poll::Ready(());
-        }
-        state.waiters.register(ticket, cx);
+        let waker = cx.waker().clone();
+        let replaced = {
+            let mut state = self.state.lock();
+            if state.end.is_some() && !state.running {
+                return Poll::Ready(());
+            }
+            state.waiters.register(ticket, waker)
+        };
+        drop(replaced);
         Poll::Pending
     }
 
     pub(crate) fn forget(&self, ticket: Option<u64>) {
         if ticket.is_some() {
-            self.state.lock().waiters.forget(ticket);
+            let forgotten = self.state.lock().waiters.forget(ticket);
+            drop(forgotten);
         }
     }
 

@@ -73,7 +73,8 @@ struct Waiting {
     // The lists that had begun when it was asked.
     lists: u64,
     reached: bool,
-    waker: Waker,
+    // `None` once it was woken.
+    waker: Option<Waker>,
 }
 
 impl Progress {
@@ -109,35 +110,45 @@ impl Progress {
     }
 
     /// Waits for it. Gives the ticket to ask with.
-    pub(crate) fn wait(&mut self, goal: Goal, waker: &Waker) -> u64 {
+    pub(crate) fn wait(&mut self, goal: Goal, waker: Waker) -> u64 {
         self.tickets += 1;
         self.waiting.push(Waiting {
             ticket: self.tickets,
             goal,
             lists: self.lists,
             reached: false,
-            waker: waker.clone(),
+            waker: Some(waker),
         });
         self.tickets
     }
 
-    /// Whether what is waited for was reached; if not, this waker is the one that is told.
-    pub(crate) fn poll(&mut self, ticket: u64, waker: &Waker) -> bool {
+    /// Whether what is waited for was reached; if not, this waker is the one that is told. Gives the one it replaces, to be
+    /// dropped once the lock is released.
+    pub(crate) fn poll(&mut self, ticket: u64, waker: Waker) -> (bool, Option<Waker>) {
         let Some(waiting) = self.waiting.iter_mut().find(|waiting| waiting.ticket == ticket) else {
-            return false;
+            return (false, Some(waker));
         };
-        waiting.waker.clone_from(waker);
-        waiting.reached
+        (waiting.reached, waiting.waker.replace(waker))
     }
 
-    /// Nobody waits for it any more.
-    pub(crate) fn forget(&mut self, ticket: u64) {
-        self.waiting.retain(|waiting| waiting.ticket != ticket);
+    /// Nobody waits for it any more. Gives its waker, to be dropped once the lock is released.
+    #[must_use = "drop it after the lock is released"]
+    pub(crate) fn forget(&mut self, ticket: u64) -> Option<Waker> {
+        let at = self.waiting.iter().position(|waiting| waiting.ticket == ticket)?;
+        self.waiting.swap_remove(at).waker
     }
 
-    /// Wakes everybody: the informer stopped.
-    pub(crate) fn wakers(&self) -> Vec<Waker> {
-        self.waiting.iter().map(|waiting| waiting.waker.clone()).collect()
+    /// Who is to be woken when the informer stops.
+    pub(crate) fn take_wakers(&mut self) -> Vec<Waker> {
+        self.waiting
+            .iter_mut()
+            .filter_map(|waiting| waiting.waker.take())
+            .collect()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
     }
 
     /// An object of this uid is gone that never was in the store.
@@ -161,7 +172,7 @@ impl Progress {
         for one in waiting.iter_mut().filter(|one| !one.reached) {
             if self.is_reached(&one.goal, now) || one.is_shown(events, source, now) {
                 one.reached = true;
-                wakers.push(one.waker.clone());
+                wakers.extend(one.waker.take());
             }
         }
         self.waiting = waiting;

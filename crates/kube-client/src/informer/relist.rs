@@ -53,20 +53,21 @@ impl<K: Object> Relist<K> {
     }
 
     /// Takes a received object. Returns what is to be dropped once the store's lock is released.
-    pub(crate) fn upsert(&mut self, store: &Store<K>, object: Arc<K>) -> Option<Arc<K>> {
+    #[must_use = "drop it after the lock is released"]
+    pub(crate) fn upsert(&mut self, store: &Store<K>, object: Arc<K>) -> [Option<Arc<K>>; 2] {
         let meta = object.metadata();
         if self.keep_unchanged
             && let Some(slot) = store.find_unchanged(&meta)
         {
             self.kept.insert(slot);
-            self.discard(meta.key_ref());
-            return Some(object);
+            let known = self.discard(meta.key_ref());
+            return [known, Some(object)];
         }
         if let Some(slot) = store.find(meta.key_ref()) {
             self.kept.remove(&slot);
         }
         if let Some(at) = self.position(meta.key_ref()) {
-            return self.fresh[at as usize].replace(object);
+            return [self.fresh[at as usize].replace(object), None];
         }
         let at = u32::try_from(self.fresh.len()).expect("fewer than 2^32 objects fit in memory");
         let hash = self.hasher.hash_one(meta.key_ref());
@@ -76,25 +77,28 @@ impl<K: Object> Relist<K> {
             let object = fresh[*at as usize].as_ref();
             object.map_or(0, |object| hasher.hash_one(object.metadata().key_ref()))
         });
-        None
+        [None, None]
     }
 
-    /// The object was deleted before the list was whole.
-    pub(crate) fn remove(&mut self, store: &Store<K>, key: KeyRef<'_>) {
+    /// The object was deleted before the list was whole. Returns what is to be dropped once the store's lock is released.
+    #[must_use = "drop it after the lock is released"]
+    pub(crate) fn remove(&mut self, store: &Store<K>, key: KeyRef<'_>) -> Option<Arc<K>> {
         if let Some(slot) = store.find(key) {
             self.kept.remove(&slot);
         }
-        self.discard(key);
+        self.discard(key)
     }
 
     /// An object of this key came that cannot be decoded: the last good version of it stays, if there is one. With another
     /// uid it is another object, and the one that is known is gone.
-    pub(crate) fn keep(&mut self, store: &Store<K>, key: KeyRef<'_>, uid: &str) {
+    /// Returns what is to be dropped once the store's lock is released.
+    #[must_use = "drop it after the lock is released"]
+    pub(crate) fn keep(&mut self, store: &Store<K>, key: KeyRef<'_>, uid: &str) -> Option<Arc<K>> {
         let same = |known: &str| known.is_empty() || uid.is_empty() || known == uid;
         if let Some(at) = self.position(key) {
             let known = self.fresh[at as usize].as_ref();
             if known.is_some_and(|object| !same(object.metadata().uid)) {
-                self.discard(key);
+                return self.discard(key);
             }
         } else if let Some(slot) = store.find(key) {
             if store.object(slot).is_some_and(|object| same(object.metadata().uid)) {
@@ -103,14 +107,15 @@ impl<K: Object> Relist<K> {
                 self.kept.remove(&slot);
             }
         }
+        None
     }
 
-    fn discard(&mut self, key: KeyRef<'_>) {
-        let Some(at) = self.position(key) else { return };
+    fn discard(&mut self, key: KeyRef<'_>) -> Option<Arc<K>> {
+        let at = self.position(key)?;
         if let Ok(found) = self.table.find_entry(self.hasher.hash_one(key), |known| *known == at) {
             found.remove();
         }
-        self.fresh[at as usize] = None;
+        self.fresh[at as usize].take()
     }
 
     /// Whether the list has this key.

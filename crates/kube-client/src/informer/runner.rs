@@ -1,16 +1,21 @@
-//! The task of one handler: takes events from its queue and calls the handler, panics contained.
+//! The task or thread of one handler: takes events from its queue and calls the handler, panics contained.
 
+use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
 
 use futures_util::FutureExt;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::event::Event;
+use crate::informer::deferred::discard;
 use crate::informer::dispatch::HandlerQueue;
-use crate::informer::handler::{EventHandler, Handled};
+use crate::informer::handler::{EventHandler, Handled, RunsOn};
 use crate::informer::options::InformerId;
+use crate::informer::resync::Resync;
 use crate::object::Object;
 
 /// A handler and its queue, ready to run.
@@ -18,6 +23,7 @@ pub(crate) struct Runner<K: Object> {
     pub(crate) queue: Arc<HandlerQueue<K>>,
     pub(crate) handler: Box<dyn EventHandler<K>>,
     pub(crate) informer: InformerId,
+    pub(crate) resync: Option<Resync<K>>,
 }
 
 /// Reports the call as over however it ends: a dropped future must not leave the queue "running", nor its events "handled".
@@ -44,42 +50,97 @@ impl<K: Object> Drop for Call<'_, K> {
 }
 
 impl<K: Object> Runner<K> {
-    /// Runs until the handler is removed or the informer stopped.
+    /// Where the handler wants to run. User code: if it panics, where most do.
+    pub(crate) fn runs_on(&self) -> RunsOn {
+        catch_unwind(AssertUnwindSafe(|| self.handler.runs_on())).unwrap_or_else(|_| {
+            tracing::error!(
+                handler = self.queue.name(),
+                "an event handler panicked as it was asked where to run"
+            );
+            RunsOn::Task
+        })
+    }
+
+    /// Runs until the handler is removed or the informer stopped, which drops a call at its next await.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         let queue = Arc::clone(&self.queue);
-        let work = async {
-            while let Some(taken) = std::future::poll_fn(|cx| queue.poll_take(cx)).await {
-                queue.report();
-                // The end of a call is the begin of the next one: one look at the clock per call.
-                let mut begun = Instant::now();
-                let size = batch_size(&*self.handler);
-                for events in taken.events().chunks(size) {
-                    if !queue.begin() {
-                        return;
-                    }
-                    let call = Call {
-                        queue: &queue,
-                        events: Some(events),
-                    };
-                    let panicked = !call_handler(&mut *self.handler, events).await;
-                    if panicked {
-                        tracing::error!(informer = %self.informer, handler = queue.name(), "event handler panicked");
-                    }
-                    call.finish(panicked);
-                    let ended = Instant::now();
-                    queue.metrics().called(ended - begun);
-                    begun = ended;
-                }
-                // Share the worker with the neighbours between batches.
-                tokio::task::yield_now().await;
-            }
-        };
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
-            () = work => {}
+            () = self.work() => {}
         }
         queue.stop();
+    }
+
+    /// Runs on this thread until the handler is removed or the informer stopped; a call is never dropped.
+    pub(crate) fn run_here(mut self) {
+        let queue = Arc::clone(&self.queue);
+        // Beyond the handler, which is contained, the timers of a runtime that is gone panic.
+        if catch_unwind(AssertUnwindSafe(|| block_on(self.work()))).is_err() {
+            tracing::error!(informer = %self.informer, handler = queue.name(), "the thread of an event handler panicked");
+        }
+        queue.stop();
+    }
+
+    async fn work(&mut self) {
+        let Self {
+            queue,
+            handler,
+            informer,
+            resync,
+        } = self;
+        let mut next = |cx: &mut Context<'_>| {
+            if let Some(resync) = resync {
+                resync.poll(queue, cx);
+            }
+            queue.poll_take(cx)
+        };
+        while let Some(taken) = std::future::poll_fn(&mut next).await {
+            queue.report();
+            // The end of a call is the begin of the next one: one look at the clock per call.
+            let mut begun = Instant::now();
+            let size = batch_size(&**handler);
+            for events in taken.events().chunks(size) {
+                if !queue.begin() {
+                    break;
+                }
+                let call = Call {
+                    queue,
+                    events: Some(events),
+                };
+                let panicked = !call_handler(&mut **handler, events).await;
+                if panicked {
+                    tracing::error!(%informer, handler = queue.name(), "event handler panicked");
+                }
+                call.finish(panicked);
+                let ended = Instant::now();
+                queue.metrics().called(ended - begun);
+                begun = ended;
+            }
+            discard(taken);
+            // Share the worker with the neighbours between batches.
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// Wakes a thread that waits in [`block_on`].
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Runs a future on this thread. Not the runtime's `block_on`: inside of that, a handler could not use it itself.
+fn block_on(future: impl Future<Output = ()>) {
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut cx = Context::from_waker(&waker);
+    let mut future = std::pin::pin!(future);
+    while let Poll::Pending = future.as_mut().poll(&mut cx) {
+        // Returns at once if the waker was called since; returning without a reason costs one more poll.
+        std::thread::park();
     }
 }
 
@@ -103,7 +164,11 @@ async fn call_handler<K: Object>(handler: &mut dyn EventHandler<K>, events: &[Ev
     });
     match catch_unwind(start) {
         Ok(Handled::Done) => true,
-        Ok(Handled::Later(future)) => AssertUnwindSafe(future).catch_unwind().await.is_ok(),
+        Ok(Handled::Later(mut future)) => {
+            let handled = AssertUnwindSafe(&mut future).catch_unwind().await.is_ok();
+            discard(future);
+            handled
+        }
         Err(_) => false,
     }
 }

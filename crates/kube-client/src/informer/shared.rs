@@ -14,7 +14,9 @@ use std::task::{Context, Poll, Waker};
 
 use crate::error::Stopped;
 use crate::event::Event;
-use crate::informer::dispatch::{HandlerQueue, HandlerStats, Wake};
+use crate::informer::backlog::Taken;
+use crate::informer::deferred::{Deferred, discard};
+use crate::informer::dispatch::{HandlerQueue, HandlerStats};
 use crate::informer::index::{IndexDef, Values};
 use crate::informer::options::Namespaces;
 use crate::informer::progress::{Goal, Now, Progress, Source};
@@ -174,7 +176,7 @@ impl<K: Object> Shared<K> {
 
     /// Adds a handler and hands it the state of this instant. False if stopped: then it was only told so.
     pub(crate) fn register(&self, queue: &Arc<HandlerQueue<K>>) -> bool {
-        let wake = {
+        let deferred = {
             let mut state = self.state.write();
             if state.stopped {
                 drop(state);
@@ -186,9 +188,29 @@ impl<K: Object> Shared<K> {
             let snapshot: Arc<[Event<K>]> = objects.map(|object| Event::Added { object, initial: true }).collect();
             queue.push(&snapshot, snapshot.len(), state.unfilled == 0)
         };
-        wake.wake();
+        deferred.run();
         queue.report();
         true
+    }
+
+    /// Tells a handler everything again, if it is ready for it. No change falls in between: those that the handler was not
+    /// told of yet are behind.
+    pub(crate) fn resync(&self, queue: &HandlerQueue<K>) {
+        let deferred = {
+            // Writers wait, readers do not.
+            let state = self.state.read();
+            if !queue.may_resync() {
+                return;
+            }
+            let objects = state.store.iter().map(|(_, object)| object);
+            let again = objects.map(|object| Event::Updated {
+                old: Arc::clone(object),
+                new: Arc::clone(object),
+            });
+            queue.push_resync(&again.collect())
+        };
+        deferred.run();
+        queue.report();
     }
 
     /// Shows in the metrics what the queue of each handler holds now.
@@ -239,11 +261,11 @@ impl<K: Object> Shared<K> {
             if let Some(version) = version {
                 state.sections[at].version = version;
             }
-            let progressed = state.progressed(at, &outcome, Source::Watch);
-            let mut wake = state.publish(&mut outcome, Fills::Nothing);
-            wake.merge(Wake::of(progressed));
+            let mut progressed = state.progressed(at, &outcome, Source::Watch);
+            let mut deferred = state.publish(outcome, Fills::Nothing);
+            deferred.wakers.append(&mut progressed);
             drop(state);
-            wake.wake();
+            deferred.run();
             return;
         }
     }
@@ -324,14 +346,14 @@ impl<K: Object> Shared<K> {
                 newest: relist.newest,
                 first,
             };
-            let progressed = state.progressed(at, &outcome, source);
-            let mut wake = state.publish(&mut outcome, fills);
-            wake.merge(Wake::of(progressed));
+            let mut progressed = state.progressed(at, &outcome, source);
+            let mut deferred = state.publish(outcome, fills);
+            deferred.wakers.append(&mut progressed);
             if fills == Fills::Informer {
-                wake.merge(Wake::of(state.waiters.take()));
+                deferred.wakers.append(&mut state.waiters.take());
             }
             drop(state);
-            wake.wake();
+            deferred.run();
             return;
         }
     }
@@ -363,8 +385,8 @@ impl<K: Object> Shared<K> {
                 (slot, object, values)
             })
             .collect();
-        let outcome = self.state.write().store.fill_index(id, computed);
-        drop(outcome);
+        let garbage = self.state.write().store.fill_index(id, computed);
+        discard(garbage);
         Ok(id)
     }
 
@@ -375,8 +397,8 @@ impl<K: Object> Shared<K> {
             state.stopped = true;
             let waiting: Vec<Waker> = state
                 .sections
-                .iter()
-                .flat_map(|section| section.progress.wakers())
+                .iter_mut()
+                .flat_map(|section| section.progress.take_wakers())
                 .collect();
             (std::mem::take(&mut state.handlers), state.waiters.take(), waiting)
         };
@@ -390,61 +412,76 @@ impl<K: Object> Shared<K> {
     /// Whether the store has seen a write. On `Pending` the waker is kept; drop the wait through
     /// [`forget_wait`](Self::forget_wait).
     pub(crate) fn poll_reached(&self, wait: &mut Wait, cx: &Context<'_>) -> Poll<Result<(), Stopped>> {
-        let mut state = self.state.write();
-        let at = state.section_of(wait.goal.key());
-        let reached = match wait.ticket {
-            Some(ticket) => state.sections[at].progress.poll(ticket, cx.waker()),
-            None => state.sections[at].progress.is_reached(&wait.goal, &state.now(at)),
-        };
-        let result = match (reached, state.stopped) {
-            (true, _) => Ok(()),
-            (false, true) => Err(Stopped),
-            (false, false) => {
-                if wait.ticket.is_none() {
-                    wait.ticket = Some(state.sections[at].progress.wait(wait.goal.clone(), cx.waker()));
+        let waker = cx.waker().clone();
+        let (result, replaced) = {
+            let mut state = self.state.write();
+            let stopped = state.stopped;
+            let at = state.section_of(wait.goal.key());
+            match wait.ticket {
+                Some(ticket) => {
+                    let progress = &mut state.sections[at].progress;
+                    match progress.poll(ticket, waker) {
+                        (false, replaced) if !stopped => (Poll::Pending, replaced),
+                        (reached, replaced) => {
+                            wait.ticket = None;
+                            let forgotten = progress.forget(ticket);
+                            drop(state);
+                            drop((forgotten, replaced));
+                            return Poll::Ready(if reached { Ok(()) } else { Err(Stopped) });
+                        }
+                    }
                 }
-                return Poll::Pending;
+                None if state.sections[at].progress.is_reached(&wait.goal, &state.now(at)) => {
+                    (Poll::Ready(Ok(())), Some(waker))
+                }
+                None if stopped => (Poll::Ready(Err(Stopped)), Some(waker)),
+                None => {
+                    wait.ticket = Some(state.sections[at].progress.wait(wait.goal.clone(), waker));
+                    (Poll::Pending, None)
+                }
             }
         };
-        if let Some(ticket) = wait.ticket.take() {
-            state.sections[at].progress.forget(ticket);
-        }
-        Poll::Ready(result)
+        drop(replaced);
+        result
     }
 
     pub(crate) fn forget_wait(&self, wait: &mut Wait) {
         if let Some(ticket) = wait.ticket.take() {
-            let mut state = self.state.write();
-            let at = state.section_of(wait.goal.key());
-            state.sections[at].progress.forget(ticket);
+            let forgotten = {
+                let mut state = self.state.write();
+                let at = state.section_of(wait.goal.key());
+                state.sections[at].progress.forget(ticket)
+            };
+            drop(forgotten);
         }
     }
 
     #[cfg(test)]
     pub(crate) fn waiting_for_progress(&self) -> usize {
         let state = self.state.read();
-        state
-            .sections
-            .iter()
-            .map(|section| section.progress.wakers().len())
-            .sum()
+        state.sections.iter().map(|section| section.progress.len()).sum()
     }
 
     pub(crate) fn poll_filled(&self, ticket: &mut Option<u64>, cx: &Context<'_>) -> Poll<Result<(), Stopped>> {
-        let mut state = self.state.write();
-        if state.unfilled == 0 {
-            return Poll::Ready(Ok(()));
-        }
-        if state.stopped {
-            return Poll::Ready(Err(Stopped));
-        }
-        state.waiters.register(ticket, cx);
+        let waker = cx.waker().clone();
+        let replaced = {
+            let mut state = self.state.write();
+            if state.unfilled == 0 {
+                return Poll::Ready(Ok(()));
+            }
+            if state.stopped {
+                return Poll::Ready(Err(Stopped));
+            }
+            state.waiters.register(ticket, waker)
+        };
+        drop(replaced);
         Poll::Pending
     }
 
     pub(crate) fn forget(&self, ticket: Option<u64>) {
         if ticket.is_some() {
-            self.state.write().waiters.forget(ticket);
+            let forgotten = self.state.write().waiters.forget(ticket);
+            drop(forgotten);
         }
     }
 
@@ -481,22 +518,27 @@ impl<K: Object> State<K> {
     }
 
     /// Pushes the events to every handler.
-    fn publish(&self, outcome: &mut Outcome<K>, fills: Fills) -> Wake {
-        let mut wake = Wake::default();
+    fn publish(&self, outcome: Outcome<K>, fills: Fills) -> Deferred<K> {
+        let mut deferred = Deferred::default();
+        deferred.garbage.objects = outcome.garbage;
         if self.handlers.is_empty() || (outcome.events.is_empty() && fills != Fills::Informer) {
-            return wake;
+            deferred.garbage.events = outcome.events;
+            return deferred;
         }
         let initial = match fills {
             Fills::Nothing => 0,
             Fills::Section | Fills::Informer => outcome.events.len(),
         };
-        let batch: Arc<[Event<K>]> = std::mem::take(&mut outcome.events).into();
+        let batch: Arc<[Event<K>]> = outcome.events.into();
         for queue in &self.handlers {
-            wake.merge(queue.push(&batch, initial, fills == Fills::Informer));
+            deferred.merge(queue.push(&batch, initial, fills == Fills::Informer));
         }
-        wake
+        deferred.garbage.batches.push(Taken::whole(batch));
+        deferred
     }
 }
 
+#[cfg(test)]
+mod model;
 #[cfg(test)]
 mod tests;

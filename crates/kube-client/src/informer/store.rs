@@ -67,7 +67,7 @@ pub(crate) enum Mode {
 pub(crate) struct Outcome<K> {
     pub(crate) events: Vec<Event<K>>,
     // Objects to drop once the lock is released.
-    garbage: Vec<Arc<K>>,
+    pub(crate) garbage: Vec<Arc<K>>,
 }
 
 impl<K> Default for Outcome<K> {
@@ -302,8 +302,9 @@ impl<K: Object> Store<K> {
     }
 
     /// Sets computed values, except where the object has changed since (then its writer has set them).
-    pub(crate) fn fill_index(&mut self, id: usize, computed: Vec<(u32, Arc<K>, Values)>) -> Outcome<K> {
-        let mut outcome = Outcome::default();
+    /// Returns the objects, to be dropped once the lock is released.
+    pub(crate) fn fill_index(&mut self, id: usize, computed: Vec<(u32, Arc<K>, Values)>) -> Vec<Arc<K>> {
+        let mut garbage = Vec::with_capacity(computed.len());
         for (slot, object, values) in computed {
             let current = self.object(slot).is_some_and(|known| Arc::ptr_eq(known, &object));
             if current
@@ -312,9 +313,9 @@ impl<K: Object> Store<K> {
             {
                 table.set(slot, values);
             }
-            outcome.garbage.push(object);
+            garbage.push(object);
         }
-        outcome
+        garbage
     }
 
     pub(crate) fn by_index(&self, id: usize, value: &str) -> Vec<Arc<K>> {

@@ -11,28 +11,32 @@ use crate::event::Event;
 use crate::informer::backlog::Taken;
 use crate::informer::dispatch::HandlerQueue;
 use crate::informer::registration::{Registration, RegistrationGuard};
+use crate::informer::resync::Resync;
 use crate::object::Object;
 
 /// A handler that is a stream; made by [`Informer::events`](crate::Informer::events).
 ///
 /// # Guarantees
 ///
-/// Those of a handler. An event counts as handled when the next one is asked for, or the stream is dropped.
+/// Those of a handler. An event counts as handled when the next one is asked for, or the stream is dropped. A stream that is
+/// not polled is a handler that lags: it slows down nobody, and what waits for it is bounded by the number of keys.
 pub struct EventStream<K: Object> {
     queue: Arc<HandlerQueue<K>>,
     guard: RegistrationGuard,
     taken: Option<Taken<K>>,
     // Events of `taken` that were given out; the last of them is being handled.
     given: usize,
+    resync: Option<Resync<K>>,
 }
 
 impl<K: Object> EventStream<K> {
-    pub(crate) fn new(queue: Arc<HandlerQueue<K>>, guard: RegistrationGuard) -> Self {
+    pub(crate) fn new(queue: Arc<HandlerQueue<K>>, guard: RegistrationGuard, resync: Option<Resync<K>>) -> Self {
         Self {
             queue,
             guard,
             taken: None,
             given: 0,
+            resync,
         }
     }
 
@@ -65,6 +69,9 @@ impl<K: Object> Stream for EventStream<K> {
         {
             this.taken = None;
             this.given = 0;
+            if let Some(resync) = &mut this.resync {
+                resync.poll(&this.queue, cx);
+            }
             match this.queue.poll_take(cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(taken) => this.taken = taken,

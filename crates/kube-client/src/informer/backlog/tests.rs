@@ -27,12 +27,17 @@ fn deleted(name: &str, version: u64, stale: bool) -> Event<Item> {
     }
 }
 
+/// Appends a batch; what that lets go of is dropped.
+fn push(backlog: &mut Backlog<Item>, batch: &[Event<Item>]) -> Exempt {
+    backlog.push(&Arc::from(batch), Exempt::of(batch), &mut Garbage::default())
+}
+
 /// A backlog that merges from the first event on.
 fn merging(events: &[Event<Item>]) -> (Backlog<Item>, usize) {
     let mut backlog = Backlog::new(0);
     let mut lost = 0;
     for event in events {
-        lost += backlog.push(&Arc::from([event.clone()]), usize::from(event.is_initial()));
+        lost += push(&mut backlog, &[event.clone()]).initial;
     }
     (backlog, lost)
 }
@@ -95,7 +100,8 @@ fn merged_away_initial_events_are_reported() {
 fn below_the_limit_every_event_is_given_out() {
     let mut backlog = Backlog::new(3);
     for version in 1..=3 {
-        assert_eq!(backlog.push(&Arc::from([updated("a", version, version + 1)]), 0), 0);
+        let lost = push(&mut backlog, &[updated("a", version, version + 1)]);
+        assert_eq!(lost, Exempt::default());
     }
     assert_eq!(backlog.coalesced(), 0);
     assert_eq!(drain(&mut backlog), ["a@1 > a@2", "a@2 > a@3", "a@3 > a@4"]);
@@ -104,11 +110,11 @@ fn below_the_limit_every_event_is_given_out() {
 #[test]
 fn initial_state_does_not_count_towards_the_limit() {
     let mut backlog = Backlog::new(2);
-    let initial: Arc<[Event<Item>]> = (0..1000).map(|n| added(&format!("i{n}"), 1, true)).collect();
-    backlog.push(&initial, 1000);
-    backlog.push(&Arc::from([updated("i0", 1, 2), updated("i0", 2, 3)]), 0);
+    let initial: Vec<Event<Item>> = (0..1000).map(|n| added(&format!("i{n}"), 1, true)).collect();
+    push(&mut backlog, &initial);
+    push(&mut backlog, &[updated("i0", 1, 2), updated("i0", 2, 3)]);
     assert_eq!(backlog.coalesced(), 0);
-    backlog.push(&Arc::from([updated("i0", 3, 4)]), 0);
+    push(&mut backlog, &[updated("i0", 3, 4)]);
     assert_eq!((backlog.coalesced(), backlog.len()), (3, 1000));
     assert_eq!(drain(&mut backlog)[0], "+i0@4 initial");
 }
@@ -147,7 +153,7 @@ fn random_history(seed: u64) {
                 }
             }
         }
-        backlog.push(&batch.into(), 0);
+        push(&mut backlog, &batch);
         if backlog.coalesced() > 0 && backlog.merged.is_some() {
             assert!(
                 backlog.len() <= 2 * keys.len(),
@@ -174,4 +180,83 @@ fn fold_of_a_lagging_handler_equals_the_cache() {
     for seed in 0..500 {
         random_history(seed);
     }
+}
+
+fn resync(name: &str, version: u64) -> Event<Item> {
+    let object = item(name, "u", version);
+    Event::Updated {
+        old: Arc::clone(&object),
+        new: object,
+    }
+}
+
+// [I11] a resync merges into what waits: it never hides a change, nor makes one
+#[test]
+fn resync_merges_into_changes_and_changes_into_it() {
+    let cases: [(&[Event<Item>], &[&str], usize); 5] = [
+        (&[added("a", 1, true), resync("a", 1)], &["+a@1 initial"], 1),
+        (&[updated("a", 1, 2), resync("a", 2)], &["a@1 > a@2"], 1),
+        (&[resync("a", 1), updated("a", 1, 2)], &["a@1 > a@2"], 1),
+        (&[resync("a", 1), deleted("a", 1, false)], &["-a@1"], 1),
+        (&[resync("a", 1), resync("b", 1)], &["a@1 > a@1", "b@1 > b@1"], 0),
+    ];
+    for (events, expected, merged_away) in cases {
+        // A change without a key in common puts the backlog into the mode that merges.
+        let (mut backlog, lost) = merging(&[]);
+        assert_eq!(lost, 0);
+        push(&mut backlog, &[updated("first", 1, 2)]);
+        let lost: usize = events
+            .iter()
+            .map(|event| push(&mut backlog, &[event.clone()]).resync)
+            .sum();
+        assert_eq!(lost, merged_away, "{events:?}");
+        assert_eq!(drain(&mut backlog)[1..], *expected, "{events:?}");
+        assert_eq!(backlog.exempt, Exempt::default(), "{events:?}");
+    }
+}
+
+// [I11] [I34] a resync of many objects costs the handler no change in between
+#[test]
+fn resync_does_not_count_towards_the_limit() {
+    let mut backlog = Backlog::new(2);
+    let all: Vec<Event<Item>> = (0..1000).map(|n| resync(&format!("i{n}"), 1)).collect();
+    push(&mut backlog, &all);
+    push(&mut backlog, &[updated("i0", 1, 2), updated("i0", 2, 3)]);
+    assert_eq!((backlog.coalesced(), backlog.len()), (0, 1002));
+    assert_eq!(drain(&mut backlog).last().map(String::as_str), Some("i0@2 > i0@3"));
+}
+
+// The last reference to an object may be in what a merge lets go of: it is handed out, since the caller holds locks.
+#[test]
+fn merged_away_objects_are_handed_out() {
+    let mut backlog = Backlog::new(0);
+    let (first, second) = (item("a", "u", 1), item("a", "u", 2));
+    let weak = [Arc::downgrade(&first), Arc::downgrade(&second)];
+    let mut garbage = Garbage::default();
+    let steps = [
+        Event::Updated {
+            old: Arc::clone(&first),
+            new: Arc::clone(&second),
+        },
+        Event::Updated {
+            old: second,
+            new: item("a", "u", 3),
+        },
+        Event::Deleted {
+            object: item("a", "u", 4),
+            stale: false,
+        },
+    ];
+    drop(first);
+    for event in steps {
+        backlog.push(&Arc::from([event]), Exempt::default(), &mut garbage);
+    }
+    assert!(weak.iter().all(|object| object.strong_count() > 0), "dropped inside");
+    assert_eq!(drain(&mut backlog), ["-a@4"]);
+    assert!(
+        weak.iter().all(|object| object.strong_count() > 0),
+        "only garbage holds them"
+    );
+    drop(garbage);
+    assert!(weak.iter().all(|object| object.strong_count() == 0), "kept for ever");
 }

@@ -41,7 +41,7 @@ fn run(queue: &HandlerQueue<Item>, size: usize) -> usize {
 fn queue_syncs_only_after_the_last_initial_event_is_handled() {
     let queue = queue();
     assert!(!queue.has_synced(), "nothing is known yet");
-    queue.push(&batch(2, true), 2, true).wake();
+    queue.push(&batch(2, true), 2, true).run();
     let Poll::Ready(Some(taken)) = queue.poll_take(&cx()) else {
         panic!("no events")
     };
@@ -56,7 +56,7 @@ fn queue_syncs_only_after_the_last_initial_event_is_handled() {
 #[test]
 fn empty_first_state_syncs_at_once() {
     let queue = queue();
-    queue.push(&batch(0, true), 0, true).wake();
+    queue.push(&batch(0, true), 0, true).run();
     assert!(queue.has_synced());
 }
 
@@ -64,7 +64,7 @@ fn empty_first_state_syncs_at_once() {
 #[test]
 fn panicked_call_counts_as_handled() {
     let queue = queue();
-    queue.push(&batch(1, true), 1, true).wake();
+    queue.push(&batch(1, true), 1, true).run();
     let Poll::Ready(Some(taken)) = queue.poll_take(&cx()) else {
         panic!("no events")
     };
@@ -78,7 +78,7 @@ fn panicked_call_counts_as_handled() {
 #[test]
 fn removed_queue_begins_no_call() {
     let queue = queue();
-    queue.push(&batch(3, false), 0, true).wake();
+    queue.push(&batch(3, false), 0, true).run();
     let Poll::Ready(Some(taken)) = queue.poll_take(&cx()) else {
         panic!("no events")
     };
@@ -91,7 +91,7 @@ fn removed_queue_begins_no_call() {
     assert!(queue.poll_removed(&mut ticket, &cx()).is_ready());
     assert!(!queue.begin());
     assert!(matches!(queue.poll_take(&cx()), Poll::Ready(None)));
-    queue.push(&batch(1, false), 0, false).wake();
+    queue.push(&batch(1, false), 0, false).run();
     assert_eq!(queue.stats().queue_depth, 0, "a removed queue takes nothing");
 }
 
@@ -101,7 +101,7 @@ fn stopped_queue_reports_stopped_unless_it_synced_before() {
     unsynced.stop();
     assert_eq!(unsynced.poll_synced(&mut None, &cx()), Poll::Ready(Err(Stopped)));
     let synced = queue();
-    synced.push(&batch(0, true), 0, true).wake();
+    synced.push(&batch(0, true), 0, true).run();
     synced.stop();
     assert_eq!(synced.poll_synced(&mut None, &cx()), Poll::Ready(Ok(())));
 }
@@ -121,7 +121,7 @@ fn dropped_waiters_leave_nothing_behind() {
 #[test]
 fn large_batches_are_taken_in_parts() {
     let queue = queue();
-    queue.push(&batch(1000, false), 0, true).wake();
+    queue.push(&batch(1000, false), 0, true).run();
     assert_eq!(run(&queue, 7), 1000);
     assert_eq!(queue.stats().handled, 1000);
 }

@@ -143,8 +143,10 @@ impl<K: Object> Reflector<K> {
             }
             Err(bad) => {
                 if let Some(key) = &bad.key {
-                    self.shared
+                    let dropped = self
+                        .shared
                         .with_store(|store| incoming.relist.keep(store, key.as_ref(), &bad.uid));
+                    drop(dropped); // not under the lock
                 }
                 incoming.undecodable.push(bad);
             }
@@ -237,8 +239,10 @@ impl<K: Object> Reflector<K> {
                 };
                 if let Some(key) = key {
                     incoming.undecodable.retain(|bad| bad.key.as_ref() != Some(&key));
-                    self.shared
+                    let dropped = self
+                        .shared
                         .with_store(|store| incoming.relist.remove(store, key.as_ref()));
+                    drop(dropped); // not under the lock
                 }
             }
             WatchEvent::Bookmark {

@@ -1,6 +1,14 @@
-//! Handlers that are dropped half-way, misbehave, or never come to run.
+//! Handlers that are dropped half-way, misbehave, or never come to run; threads, resyncs and lag have files of their own.
 
-use std::sync::Arc;
+mod blocking;
+mod lag;
+mod resync;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use fake_apiserver::FakeApiServer;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -10,20 +18,38 @@ use tokio::sync::Notify;
 use crate::Informer;
 use crate::error::Stopped;
 use crate::event::Event;
-use crate::informer::handler::{EventHandler, Handled, HandlerOptions, on_event, on_event_async};
+use crate::informer::handler::{
+    EventHandler, Handled, HandlerOptions, RunsOn, on_batch, on_batch_async, on_event, on_event_async,
+};
 use crate::informer::options::InformerOptions;
 use crate::testing::TestClient;
 
 /// A client of a server that holds one object, and its informer.
 fn rig() -> (TestClient, Informer<ConfigMap>) {
     let server = FakeApiServer::new();
-    let metadata = json!({"name": "a", "namespace": "default"});
-    server
-        .load(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}))
-        .unwrap();
+    load(&server, "a");
     let client = TestClient::on(&server);
     let informer = client.informers().typed(InformerOptions::default()).unwrap();
     (client, informer)
+}
+
+/// Puts an object into the server.
+fn load(server: &FakeApiServer, name: &str) {
+    let metadata = json!({"name": name, "namespace": "default"});
+    server
+        .load(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}))
+        .unwrap();
+}
+
+/// Lets the others run, and the clock move, until this holds.
+async fn until(mut holds: impl FnMut() -> bool) {
+    for _ in 0..100_000 {
+        if holds() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    panic!("never came true");
 }
 
 // [I7] [I23] a call that the stop drops half-way did not handle its events: the handler never becomes synced
@@ -72,26 +98,89 @@ async fn handler_removed_in_a_call_finishes_it() {
     client.end().await;
 }
 
-/// Its batch size is not to be had.
-struct Sizeless;
+/// Everything but handling panics: it tells neither its batch size nor where it runs, and its futures cannot be dropped.
+struct Hostile;
 
-impl EventHandler<ConfigMap> for Sizeless {
+impl EventHandler<ConfigMap> for Hostile {
     fn handle<'a>(&'a mut self, _: &'a [Event<ConfigMap>]) -> Handled<'a> {
-        Handled::Done
+        Handled::Later(Box::pin(Undroppable))
     }
 
     fn batch_size(&self) -> usize {
         panic!("no size")
     }
+
+    fn runs_on(&self) -> RunsOn {
+        panic!("nowhere")
+    }
 }
 
-// [I39] a panic of any method of a handler is contained
+struct Undroppable;
+
+impl Future for Undroppable {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Ready(())
+    }
+}
+
+impl Drop for Undroppable {
+    fn drop(&mut self) {
+        panic!("not to be dropped");
+    }
+}
+
+// [I39] a panic of any method of a handler, or of the drop of its future, is contained
 #[tokio::test(start_paused = true)]
-async fn panicking_batch_size_does_not_end_the_handler() {
+async fn panics_around_a_handler_do_not_end_it() {
     let (client, informer) = rig();
-    let registration = informer.add_handler(Sizeless, HandlerOptions::default());
+    let registration = informer.add_handler(Hostile, HandlerOptions::default());
     client.sync().await;
     assert_eq!(registration.synced().await, Ok(()));
+    let again = informer.add_handler(Hostile, HandlerOptions::default());
+    assert_eq!(again.synced().await, Ok(()));
+    assert_eq!(informer.stats().handlers.len(), 2);
+    assert_eq!(informer.stats().handlers[0].handled, 1);
+    client.end().await;
+}
+
+// Batches hold what has come since the last call, in order, at most a few hundred; sync and async alike.
+#[tokio::test(start_paused = true)]
+async fn batches_hold_what_has_come_since() {
+    let server = FakeApiServer::new();
+    for n in 0..600 {
+        load(&server, &format!("m{n:03}"));
+    }
+    let client = TestClient::on(&server);
+    let informer: Informer<ConfigMap> = client.informers().typed(InformerOptions::default()).unwrap();
+    let batches: Arc<Mutex<[Vec<Vec<String>>; 2]>> = Arc::default();
+    let names = |events: &[Event<ConfigMap>]| events.iter().map(|event| event.key().name().to_owned()).collect();
+    let (sink, async_sink) = (Arc::clone(&batches), Arc::clone(&batches));
+    let handlers = [
+        informer.add_handler(
+            on_batch(move |events: &[Event<ConfigMap>]| sink.lock().unwrap()[0].push(names(events))),
+            HandlerOptions::named("sync"),
+        ),
+        informer.add_handler(
+            on_batch_async(move |events: Vec<Event<ConfigMap>>| {
+                async_sink.lock().unwrap()[1].push(names(&events));
+                tokio::task::yield_now()
+            }),
+            HandlerOptions::named("async"),
+        ),
+    ];
+    client.sync().await;
+    for handler in &handlers {
+        handler.synced().await.unwrap();
+    }
+    for batches in batches.lock().unwrap().iter() {
+        assert_eq!(batches.iter().map(Vec::len).collect::<Vec<_>>(), [256, 256, 88]);
+        let mut names: Vec<&String> = batches.iter().flatten().collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), 600);
+    }
     client.end().await;
 }
 

@@ -1,0 +1,66 @@
+//! What a change under the locks leaves for when they are released: wakers to call and objects of the user's to drop.
+//!
+//! Both run code that is not ours, and that may call back into the informer.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::task::Waker;
+
+use crate::event::Event;
+use crate::informer::backlog::Taken;
+use crate::sync::wake_all;
+
+/// Things to do without a lock.
+#[must_use = "run it after the locks are released"]
+pub(crate) struct Deferred<K> {
+    pub(crate) wakers: Vec<Waker>,
+    pub(crate) garbage: Garbage<K>,
+}
+
+/// What may hold the last reference to an object.
+pub(crate) struct Garbage<K> {
+    pub(crate) objects: Vec<Arc<K>>,
+    pub(crate) events: Vec<Event<K>>,
+    pub(crate) batches: Vec<Taken<K>>,
+}
+
+impl<K> Default for Garbage<K> {
+    fn default() -> Self {
+        Self {
+            objects: Vec::new(),
+            events: Vec::new(),
+            batches: Vec::new(),
+        }
+    }
+}
+
+impl<K> Default for Deferred<K> {
+    fn default() -> Self {
+        Self {
+            wakers: Vec::new(),
+            garbage: Garbage::default(),
+        }
+    }
+}
+
+impl<K> Deferred<K> {
+    pub(crate) fn merge(&mut self, mut other: Self) {
+        self.wakers.append(&mut other.wakers);
+        self.garbage.objects.append(&mut other.garbage.objects);
+        self.garbage.events.append(&mut other.garbage.events);
+        self.garbage.batches.append(&mut other.garbage.batches);
+    }
+
+    /// Does them; call it without a lock held.
+    pub(crate) fn run(self) {
+        wake_all(self.wakers);
+        discard(self.garbage);
+    }
+}
+
+/// Drops what may be the user's or hold the last reference to an object of theirs, and contains a panic of its `Drop`.
+pub(crate) fn discard<T>(garbage: T) {
+    if catch_unwind(AssertUnwindSafe(move || drop(garbage))).is_err() {
+        tracing::error!("dropping an object or a handler's future panicked");
+    }
+}

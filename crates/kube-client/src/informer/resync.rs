@@ -1,0 +1,53 @@
+//! When a handler is told everything again.
+//!
+//! Whoever empties the queue asks between two events whether the time has come, so a handler that is busy, or a stream that
+//! is not polled, is not told twice: resyncs cannot pile up.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Context;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::time::Sleep;
+
+use crate::informer::dispatch::HandlerQueue;
+use crate::informer::shared::Shared;
+use crate::object::Object;
+
+/// The clock of one handler's resyncs.
+pub(crate) struct Resync<K: Object> {
+    shared: Arc<Shared<K>>,
+    every: Duration,
+    runtime: Handle,
+    // Until the next one; the first begins with the first poll.
+    sleep: Option<Pin<Box<Sleep>>>,
+}
+
+impl<K: Object> Resync<K> {
+    /// `None` if the handler did not ask for it.
+    pub(crate) fn of(queue: &HandlerQueue<K>, shared: &Arc<Shared<K>>, runtime: &Handle) -> Option<Self> {
+        Some(Self {
+            shared: Arc::clone(shared),
+            every: queue.resync_every()?,
+            runtime: runtime.clone(),
+            sleep: None,
+        })
+    }
+
+    /// Tells the queue everything again if it is time. The task is woken when the next time comes.
+    pub(crate) fn poll(&mut self, queue: &HandlerQueue<K>, cx: &mut Context<'_>) {
+        loop {
+            let sleep = self.sleep.get_or_insert_with(|| {
+                // Streams are polled anywhere, timers are made in the runtime.
+                let _context = self.runtime.enter();
+                Box::pin(tokio::time::sleep(self.every))
+            });
+            if sleep.as_mut().poll(cx).is_pending() {
+                return;
+            }
+            self.sleep = None;
+            self.shared.resync(queue);
+        }
+    }
+}
