@@ -8,17 +8,16 @@ mod writes;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kclient::{Client, ObjectKey, PostParams};
+use kube_client::testing::TestClient;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::harness::{Namespace, Server};
 
-/// A client of everything on a server. Writes need no start.
-pub(crate) fn cluster(server: &Server) -> kube_client::Client {
-    kube_client::Client::builder()
-        .user_agent("client-case")
-        .build_with(server.client())
-        .unwrap()
+/// A client of everything on a server. Writes need no start; what is started has to be ended.
+pub(crate) fn cluster(server: &Server) -> TestClient {
+    let options = kube_client::Client::builder().user_agent("client-case");
+    TestClient::new(options.build_with(server.client()).unwrap())
 }
 
 pub(crate) fn maps(server: &Server) -> Client<ConfigMap> {

@@ -96,9 +96,7 @@ async fn a_controller_from_construction_to_its_end(server: Server) {
     limited("the controller's end", running).await.unwrap().unwrap();
     controller.queue().wait_for_close(Duration::from_secs(5)).await.unwrap();
     assert!(controller.has_synced(), "it stays true");
-    limited("the shutdown", cluster.shutdown()).await;
-    let stats = cluster.stats();
-    assert_eq!((stats.tasks, stats.watches_open(), stats.handlers()), (0, 0, 0));
+    cluster.end().await;
     users.create_object(&pod(&namespace, "late")).await.unwrap();
     assert_eq!(receiver.try_recv().ok(), None);
 }

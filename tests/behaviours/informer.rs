@@ -18,6 +18,7 @@ mod namespaces;
 mod packed;
 mod real_only;
 mod recovery;
+mod representations;
 mod writes;
 
 use std::collections::BTreeMap;
@@ -27,8 +28,10 @@ use fake_apiserver::FakeApiServer;
 use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::Selector;
+use kube_client::testing::{EventLog, TestClient, assert_no_watches};
 use kube_client::{
-    Client, Event, HandlerOptions, Informer, InformerOptions, Namespaces, ObjectKey, Registration, WatchError, on_event,
+    Client, ClientBuilder, Event, HandlerOptions, Informer, InformerOptions, Namespaces, ObjectKey, Registration,
+    WatchError,
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -38,23 +41,27 @@ use crate::harness::{Namespace, Server, eventually};
 /// A client on a server, and what its informers reported.
 pub(crate) struct Rig {
     pub(crate) server: Server,
-    pub(crate) client: Client,
+    pub(crate) client: TestClient,
     pub(crate) stop: CancellationToken,
     errors: Arc<Mutex<Vec<WatchError>>>,
 }
 
 impl Rig {
     pub(crate) fn new(server: Server) -> Self {
+        Self::with(server, |builder| builder)
+    }
+
+    /// With other than the default choices for the client.
+    pub(crate) fn with(server: Server, choose: impl FnOnce(ClientBuilder) -> ClientBuilder) -> Self {
         let errors: Arc<Mutex<Vec<WatchError>>> = Arc::default();
         let sink = Arc::clone(&errors);
-        let client = Client::builder()
+        let builder = Client::builder()
             .user_agent("informer-case")
-            .watch_error_handler(move |_, error| sink.lock().unwrap().push(error.clone()))
-            .build_with(server.client())
-            .unwrap();
+            .watch_error_handler(move |_, error| sink.lock().unwrap().push(error.clone()));
+        let client = choose(builder).build_with(server.client()).unwrap();
         Self {
             server,
-            client,
+            client: TestClient::new(client),
             stop: CancellationToken::new(),
             errors,
         }
@@ -89,13 +96,17 @@ impl Rig {
 
     /// Stops, and asserts that nothing is left.
     pub(crate) async fn end(self) {
-        self.client.shutdown().await;
-        let stats = self.client.stats();
-        assert_eq!(stats.tasks, 0, "tasks left");
-        assert_eq!(stats.watches_open(), 0, "watches left");
-        assert_eq!(stats.handlers(), 0, "handlers left");
+        self.client.end().await;
         if let Some(fake) = self.server.in_memory() {
-            fake.wait_for_no_watches().await;
+            assert_no_watches(fake).await;
+        }
+    }
+
+    /// Drops the client instead, and asserts that everything ends by itself.
+    pub(crate) async fn end_by_drop(self) {
+        self.client.drop_and_assert_idle().await;
+        if let Some(fake) = self.server.in_memory() {
+            assert_no_watches(fake).await;
         }
     }
 }
@@ -136,22 +147,20 @@ pub(crate) fn cached(informer: &Informer<ConfigMap>) -> BTreeMap<String, String>
 }
 
 /// A handler that writes down what it is told: `+a=1` (`!` if initial), `a=1>2`, `-a=2` (`?` if stale).
+///
+/// Leaves out what the server itself puts into every namespace.
 #[derive(Clone, Default)]
-pub(crate) struct Diary(Arc<Mutex<Vec<String>>>);
+pub(crate) struct Diary(EventLog<ConfigMap>);
 
 impl Diary {
     pub(crate) fn register(&self, informer: &Informer<ConfigMap>) -> Registration {
-        let entries = Arc::clone(&self.0);
-        let write = on_event(move |event: &Event<ConfigMap>| {
-            if event.key().name() != "kube-root-ca.crt" {
-                entries.lock().unwrap().push(entry(event));
-            }
-        });
-        informer.add_handler(write, HandlerOptions::named("diary"))
+        informer.add_handler(self.0.handler(), HandlerOptions::named("diary"))
     }
 
     pub(crate) fn entries(&self) -> Vec<String> {
-        self.0.lock().unwrap().clone()
+        let events = self.0.events();
+        let own = events.iter().filter(|event| event.key().name() != "kube-root-ca.crt");
+        own.map(entry).collect()
     }
 
     /// Waits until there are so many entries.

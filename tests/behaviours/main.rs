@@ -8,6 +8,7 @@
 
 mod client;
 mod controller;
+mod discovery;
 mod harness;
 mod informer;
 mod kubectl;

@@ -13,7 +13,7 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 
 use crate::answer::Answer;
 use crate::body::Body;
-use crate::faults::{Chunked, FaultySource, Refusal};
+use crate::faults::{BodyFault, Chunked, FaultySource, Refusal};
 use crate::packed;
 use crate::request::Request;
 use crate::request_log::RequestRecord;
@@ -127,8 +127,12 @@ async fn handle(shared: &Arc<Shared>, request: &Request) -> Result<http::Respons
         shared.log.push(record);
         return Err(ServiceError::Reset);
     }
-    if !plan.body.is_empty() {
-        answer.body = Body::stream(FaultySource::new(answer.body.into_source(), plan.body));
+    let mut spoils = plan.body;
+    if answer.code != 200 {
+        spoils.retain(BodyFault::meets_errors);
+    }
+    if !spoils.is_empty() {
+        answer.body = Body::stream(FaultySource::new(answer.body.into_source(), spoils));
     }
     let mut answer = packed::pack(request, answer).await;
     if let Some(size) = plan.chunks {

@@ -3,7 +3,7 @@
 //! Owns the life cycle (construct, start, stop, drop). How it is built is in `builder`, what starting means in `run`.
 
 mod builder;
-mod connection;
+mod connect;
 #[cfg(feature = "fake")]
 mod fake;
 mod limit;
@@ -19,10 +19,14 @@ pub use self::builder::ClientBuilder;
 pub use self::fake::{FakeClientBuilder, FakeError};
 pub(crate) use self::limit::Tune;
 pub use self::run::SyncOptions;
+use crate::crd::{CrdWatcher, CrdWatcherStats, Crds, Rules};
+use crate::discovery::{Discovery, Mapper};
 use crate::environment::Environment;
 use crate::error::ClientError;
+use crate::filter::ObjectFilter;
 use crate::informer::InformerId;
 use crate::informer::factory::{Informers, Registry};
+use crate::informer::options::Namespaces;
 use crate::informer::status::InformerStats;
 
 /// One connection to one cluster, and the informers that share it. Cheap to clone; make one per cluster and process.
@@ -54,6 +58,9 @@ pub(crate) struct Core {
     kube: kube::Client,
     env: Arc<Environment>,
     registry: Arc<Registry>,
+    discovery: Arc<Mapper>,
+    crds: Arc<Crds>,
+    object_filter: Option<Arc<dyn ObjectFilter>>,
     linked: crate::sync::Mutex<bool>,
 }
 
@@ -62,6 +69,7 @@ impl Core {
     fn stop(&self) {
         self.env.stop.cancel();
         self.registry.stop();
+        self.crds.stop();
         self.env.changed.notify_waiters();
     }
 }
@@ -95,11 +103,21 @@ impl Client {
         ClientBuilder::default()
     }
 
-    fn from_parts(kube: kube::Client, env: Environment) -> Self {
+    fn from_parts(
+        kube: kube::Client,
+        env: Environment,
+        crds: Rules,
+        object_filter: Option<Arc<dyn ObjectFilter>>,
+    ) -> Self {
+        let env = Arc::new(env);
+        let discovery = Arc::new(Mapper::new(&env));
         let core = Core {
             kube,
-            env: Arc::new(env),
             registry: Arc::new(Registry::new()),
+            crds: Arc::new(Crds::new(&env, &discovery, crds)),
+            discovery,
+            object_filter,
+            env,
             linked: crate::sync::Mutex::new(false),
         };
         Self {
@@ -111,7 +129,8 @@ impl Client {
         &self.owner.core
     }
 
-    /// The raw connection, for requests that no layer covers.
+    /// The raw connection, for requests that no layer covers. Like [`api`](Self::api) and [`dynamic`](Self::dynamic) it is
+    /// not bound by [`namespaces`](Self::namespaces): what single requests may do is for the server to decide.
     pub fn kube(&self) -> &kube::Client {
         &self.core().kube
     }
@@ -131,7 +150,33 @@ impl Client {
 
     /// The informer factory.
     pub fn informers(&self) -> Informers {
-        Informers::new(Arc::clone(&self.core().env), Arc::clone(&self.core().registry))
+        let core = self.core();
+        Informers::new(
+            Arc::clone(&core.env),
+            Arc::clone(&core.registry),
+            Arc::clone(&core.discovery),
+        )
+    }
+
+    /// What the server serves: kinds, resources, scopes, versions. Asks nothing before it is used.
+    pub fn discovery(&self) -> Discovery {
+        Discovery::new(Arc::clone(&self.core().discovery))
+    }
+
+    /// Which kinds the server serves now, and who wants to be told. Starts nothing before it is used.
+    pub fn crd_watcher(&self) -> CrdWatcher {
+        CrdWatcher::new(Arc::clone(&self.core().crds))
+    }
+
+    /// The filter that was given to [`ClientBuilder::object_filter`]. Informers do not apply it; the views of the layer
+    /// above do.
+    pub fn object_filter(&self) -> Option<Arc<dyn ObjectFilter>> {
+        self.core().object_filter.clone()
+    }
+
+    /// The namespaces that informers of namespaced kinds may cover: [`ClientBuilder::namespaces`].
+    pub fn namespaces(&self) -> &Namespaces {
+        &self.core().env.namespaces
     }
 
     /// The name given to this cluster, for logs and metrics of programs that talk to several.
@@ -154,29 +199,50 @@ impl Client {
 
     /// Whether the client was stopped.
     pub fn is_stopped(&self) -> bool {
-        self.core().env.stop.is_cancelled()
+        self.core().is_stopped()
+    }
+
+    /// What is left of the client once it is dropped; does not keep it alive.
+    #[cfg(any(test, feature = "fake"))]
+    pub(crate) fn downgrade(&self) -> Arc<Core> {
+        Arc::clone(self.core())
     }
 
     /// The state of every informer, and what is running.
     pub fn stats(&self) -> Stats {
-        let mut informers: Vec<InformerStats> = self
-            .core()
-            .registry
-            .all()
+        self.core().stats()
+    }
+}
+
+impl Core {
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.env.stop.is_cancelled()
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        let informers = self.registry.all();
+        let mut informers: Vec<InformerStats> = informers
             .iter()
             .map(|informer| informer.stats())
+            .chain(self.crds.informer_stats())
             .collect();
         informers.sort_by_cached_key(|stats| (stats.informer.to_string(), stats.informer.representation as u8));
         let mut watched_twice: Vec<String> = informers
-            .windows(2)
-            .filter(|pair| pair[0].informer.resource == pair[1].informer.resource)
-            .map(|pair| pair[0].informer.resource.clone())
+            .iter()
+            .enumerate()
+            .filter(|(at, one)| {
+                informers[at + 1..]
+                    .iter()
+                    .any(|other| one.informer.overlaps(&other.informer))
+            })
+            .map(|(_, one)| one.informer.resource.clone())
             .collect();
         watched_twice.dedup();
         Stats {
             informers,
-            tasks: self.core().env.tasks.len(),
+            tasks: self.env.tasks.len(),
             watched_twice,
+            crd_watcher: self.crds.stats(),
         }
     }
 }
@@ -199,9 +265,12 @@ pub struct Stats {
     pub informers: Vec<InformerStats>,
     /// Tasks of this client that run now.
     pub tasks: usize,
-    /// Resources that more than one informer watches, by different types, selectors or representations. Each costs a
-    /// watch and a cache of its own: worth a look.
+    /// Resources that more than one informer watches, by different types, selectors or representations, but for namespaces
+    /// watched one by one. Each costs a watch and a cache of its own: worth a look. Logged as well, when the second informer
+    /// is asked for.
     pub watched_twice: Vec<String>,
+    /// The CRD watcher, if it is in use and was started.
+    pub crd_watcher: Option<CrdWatcherStats>,
 }
 
 impl Stats {
@@ -228,3 +297,6 @@ impl Stats {
             .map(|stats| &stats.informer)
     }
 }
+
+#[cfg(test)]
+mod tests;

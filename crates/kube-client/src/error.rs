@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::informer::InformerId;
+use crate::informer::options::Namespaces;
 
 /// A client could not be built. A retry cannot help before the environment or the configuration changes.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +33,18 @@ pub enum ClientError {
     /// The configuration was read, but no HTTP client can be made of it (certificates, credentials, proxy).
     #[error("cannot connect with this configuration")]
     Build(#[source] Box<kube::Error>),
+    /// The options of the CRD watcher cannot mean anything.
+    #[error("cannot use the options of the CRD watcher")]
+    Crds(#[source] crate::crd::CrdOptionsError),
+    /// The client is restricted to an empty set of namespaces. (Leave the restriction out for all of them.)
+    #[error("cannot restrict the client to an empty set of namespaces")]
+    NoNamespaces,
+    /// The client is restricted to a namespace that cannot exist. (Empty is not "all": leave the restriction out for that.)
+    #[error("cannot restrict the client to namespace {namespace:?}: no namespace can have this name")]
+    InvalidNamespace {
+        /// What was given.
+        namespace: String,
+    },
     /// The user agent has characters that no HTTP header may carry.
     #[error("not a valid user agent: {value:?}")]
     UserAgent {
@@ -125,6 +138,28 @@ pub enum RegisterError {
         /// What was given.
         namespace: String,
     },
+    /// The client is restricted to other namespaces: [`ClientBuilder::namespaces`](crate::ClientBuilder::namespaces).
+    #[error("cannot watch {resource}{namespaces}: the client is restricted to what is{allowed}")]
+    OutsideNamespaces {
+        /// The resource that was asked for.
+        resource: String,
+        /// The namespaces that were asked for.
+        namespaces: Namespaces,
+        /// Those that the client may watch.
+        allowed: Namespaces,
+    },
+    /// The client is restricted to namespaces, and only the server knows whether this kind lives in them. Look it up with
+    /// [`Client::discovery`](crate::Client::discovery) before, or name the namespaces.
+    #[error(
+        "cannot watch {resource} everywhere: the client is restricted to what is{allowed}, and it is not known yet whether \
+         this kind lives in namespaces (look it up by discovery before, or name the namespaces)"
+    )]
+    UnknownScope {
+        /// The resource that was asked for.
+        resource: String,
+        /// The namespaces that the client may watch.
+        allowed: Namespaces,
+    },
     /// The set of namespaces is empty, so there is nothing to watch. (Leave the namespaces out for all of them.)
     #[error("cannot watch {resource}: the set of namespaces is empty")]
     NoNamespaces {
@@ -189,6 +224,8 @@ pub enum Step {
     Watch,
     /// An object came that is not one of the Rust type.
     Decode,
+    /// What the server serves was asked for.
+    Discover,
 }
 
 impl fmt::Display for Step {
@@ -197,6 +234,7 @@ impl fmt::Display for Step {
             Step::List => "list",
             Step::Watch => "watch",
             Step::Decode => "decode",
+            Step::Discover => "discover",
         })
     }
 }
@@ -245,6 +283,31 @@ pub enum WatchErrorKind {
     Undecodable,
     /// The resource version went backwards: the server's storage was restored from a backup. The cache is rebuilt.
     VersionWentBack,
+}
+
+impl WatchErrorKind {
+    /// The class in a word or two, as metrics and statistics name it.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Unauthorized => "unauthorized",
+            Self::Forbidden => "forbidden",
+            Self::NotFound => "not_found",
+            Self::Refused => "refused",
+            Self::NotSupported => "not_supported",
+            Self::Expired => "expired",
+            Self::VersionTooLarge => "version_too_large",
+            Self::TooManyRequests { .. } => "too_many_requests",
+            Self::Server { .. } => "server_error",
+            Self::Unreachable => "unreachable",
+            Self::Tls => "tls",
+            Self::Protocol => "protocol",
+            Self::NotKubernetes => "not_kubernetes",
+            Self::Silent => "silent",
+            Self::NoAnswer => "no_answer",
+            Self::Undecodable => "undecodable",
+            Self::VersionWentBack => "version_went_back",
+        }
+    }
 }
 
 /// One failure of one informer: shown in its status, given to the watch-error handler and logged.

@@ -10,12 +10,14 @@ pub(crate) mod dispatch;
 pub(crate) mod factory;
 pub(crate) mod handler;
 pub(crate) mod index;
+pub(crate) mod metrics;
 pub(crate) mod options;
 pub(crate) mod part;
 pub(crate) mod progress;
 pub(crate) mod reflector;
 pub(crate) mod registration;
 pub(crate) mod relist;
+pub(crate) mod restriction;
 pub(crate) mod runner;
 pub(crate) mod shared;
 pub(crate) mod status;
@@ -34,6 +36,7 @@ use std::time::Duration;
 
 use kube::core::{ApiResource, Selector};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use crate::environment::Environment;
 use crate::error::{CaughtUpError, IndexConflict, RegisterError, Stopped, TransformConflict};
@@ -41,6 +44,7 @@ use crate::informer::dispatch::HandlerQueue;
 use crate::informer::factory::Control;
 use crate::informer::handler::{EventHandler, HandlerOptions};
 use crate::informer::index::{Index, IndexDef};
+use crate::informer::metrics::HandlerMetrics;
 pub use crate::informer::options::InformerId;
 use crate::informer::options::{InformerKey, InformerOptions, Tuning};
 use crate::informer::part::Part;
@@ -182,7 +186,9 @@ impl<K: Object> Cell<K> {
     }
 
     fn spawn_runner(&self, runner: Runner<K>) {
-        self.env.spawn(runner.run(self.stop.clone()));
+        let span =
+            tracing::info_span!(parent: &self.env.span(&self.id, None), "handler", handler = runner.queue.name());
+        self.env.spawn(runner.run(self.stop.clone()).instrument(span));
     }
 
     /// Registers a queue and runs its handler once the informer is started.
@@ -216,7 +222,8 @@ impl<K: Object> Cell<K> {
     }
 
     fn add_queue(&self, options: HandlerOptions) -> Arc<HandlerQueue<K>> {
-        let queue = Arc::new(HandlerQueue::new(options));
+        let metrics = HandlerMetrics::new(&self.id, &self.env.cluster, &options.name);
+        let queue = Arc::new(HandlerQueue::new(options).with_metrics(metrics));
         self.shared.register(&queue);
         queue
     }
@@ -239,6 +246,10 @@ impl<K: Object> Control for Cell<K> {
         &self.id
     }
 
+    fn object_type(&self) -> &'static str {
+        std::any::type_name::<K>()
+    }
+
     fn start(&self) {
         if self.stop.is_cancelled() {
             return;
@@ -250,6 +261,7 @@ impl<K: Object> Control for Cell<K> {
             }
             std::mem::take(&mut launch.waiting)
         };
+        self.env.describe_metrics();
         for part in &self.parts {
             let reflector = Reflector::new(
                 &self.env,
@@ -285,6 +297,7 @@ impl<K: Object> Control for Cell<K> {
         let status = status::sum(self.parts.iter().map(|part| &**part.status()));
         InformerStats {
             informer: self.id.clone(),
+            object_type: self.object_type(),
             phase: status.phase,
             has_synced: self.shared.is_filled(),
             objects,
@@ -294,6 +307,9 @@ impl<K: Object> Control for Cell<K> {
             watches: status.watches,
             events: status.events,
             failures: status.failures,
+            restarts: status.restarts,
+            json_bytes: self.parts.iter().map(Part::json_bytes).sum(),
+            last_heard: status.heard.map(|at| at.elapsed()),
             error: status.error,
             last_error: status.last_error,
             undecodable: self.undecodable().count(),

@@ -36,29 +36,92 @@
 //! ```
 //!
 //! The layers above, `kclient` and `krt`, are what most controllers use.
+//!
+//! # What the server serves
+//!
+//! [`Client::discovery`] maps kinds to resources and back, by as much as is known of them: [`Lookup`] takes a kind, a plural or
+//! any name that people type, with or without group and version. It asks the server on first use, remembers the answer, and
+//! asks again on a miss, at most once in 5 s however many lookups miss. A group that does not answer is named and hides no
+//! other.
+//!
+//! [`Client::crd_watcher`] follows which kinds are there *now*. It keeps one slim informer of custom resource definitions,
+//! from the moment that somebody asks about a kind. What a program sees:
+//!
+//! | what happens | `known` | a callback that waits | a subscriber |
+//! | --- | --- | --- | --- |
+//! | nothing has been read yet | false | waits | nothing |
+//! | definition created, not established | false | waits | nothing: `Unknown` as before |
+//! | established, and the version is served | true | called once | `Known` |
+//! | definition changed, version still served | true | | nothing |
+//! | version no longer served | false | | `Unknown` |
+//! | definition being deleted, objects still served | true | | nothing |
+//! | definition gone | false | | `Unknown` |
+//! | another definition of the name, seen late | true | | `Unknown`, then `Known` |
+//! | definition ignored, or below its minimum version | false | waits | `Unknown` if it was known |
+//! | no definition, but discovery lists the kind (built-in, aggregated) | true | called once | `Known` |
+//! | definitions cannot be read (403) | as discovery says, asked every 30 s | called once it lists the kind | likewise |
+//! | the client stops | as before | dropped uncalled | ends |
+//!
+//! # Which namespaces and objects a program sees
+//!
+//! [`ClientBuilder::namespaces`] restricts every informer of a namespaced kind, for programs that may read only some
+//! namespaces: one that covers all then covers these, another namespace is an error at registration, cluster-scoped kinds
+//! are not affected. [`ObjectFilter`] decides per object and can change its mind; this crate stores it for the views of the
+//! layer above, and its own informers show everything.
+//!
+//! # Memory
+//!
+//! A cache costs what its type keeps: a whole `Pod` some 16 KB, a *slim* type (a struct of your own over
+//! [`slim::metadata`]) about 2 KB, a *tiny* one (a direct implementation of [`Object`]) about 500 bytes. The module [`slim`]
+//! shows how such types are written, `docs/memory.md` in the repository which one to take.
+//!
+//! # What it tells of itself
+//!
+//! [`Client::stats`] is the state of every informer and handler. The same goes to whatever recorder of the `metrics` facade the
+//! program installs before its client, under names that `docs/metrics.md` lists. Logs are `tracing` events in spans with
+//! the fields `gvr`, `informer` and `cluster`; handlers run inside such a span too. Each failure also goes to
+//! [`ClientBuilder::watch_error_handler`].
+//!
+//! # Tests
+//!
+//! Feature `fake` brings `Client::fake`, this client over an in-memory API server, and the module `testing`: a client that
+//! asserts that it leaves nothing behind, faults, a log of events, `assert_eventually`.
 
 #![forbid(unsafe_code)]
 
 mod client;
+mod crd;
 mod decode;
+mod discovery;
 mod environment;
 mod error;
 mod event;
+mod filter;
 mod informer;
 mod key;
 mod object;
-mod sync;
 #[cfg(test)]
-mod testing;
+mod sample;
+pub mod slim;
+mod sync;
+#[cfg(any(test, feature = "fake"))]
+pub mod testing;
 
 pub use crate::client::{Client, ClientBuilder, Stats, SyncOptions};
 #[cfg(feature = "fake")]
 pub use crate::client::{FakeClientBuilder, FakeError};
+pub use crate::crd::{
+    CrdOptions, CrdOptionsError, CrdSource, CrdWatcher, CrdWatcherStats, KindState, KindSubscription,
+};
+pub use crate::discovery::{Discovery, DiscoveryError, Lookup, ServedApis, ServedResource, UnavailableGroup};
 pub use crate::error::{
     BlockedInformer, CaughtUpError, ClientError, IndexConflict, RegisterError, Step, Stopped, SyncError,
     TransformConflict, WatchError, WatchErrorKind,
 };
 pub use crate::event::Event;
+pub use crate::filter::{
+    FilterChange, FilterSubscriber, FilterSubscribers, FilterSubscription, NamespaceFilter, ObjectFilter,
+};
 pub use crate::informer::dispatch::HandlerStats;
 pub use crate::informer::factory::Informers;
 pub use crate::informer::handler::{EventHandler, Handled, HandlerOptions, on_batch, on_event, on_event_async};

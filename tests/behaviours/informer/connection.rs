@@ -3,6 +3,7 @@
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::config::KubeConfigOptions;
+use kube_client::testing::TestClient;
 use kube_client::{Client, ClientError, InformerOptions, SyncError, SyncOptions, WatchErrorKind};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
@@ -20,8 +21,7 @@ async fn fails(client: Client) -> (WatchErrorKind, String) {
         .run_and_wait_with(&CancellationToken::new(), SyncOptions::fail_fast())
         .await
         .unwrap_err();
-    client.shutdown().await;
-    assert_eq!(client.stats().tasks, 0);
+    TestClient::new(client).end().await;
     let SyncError::Blocked { informers } = &error else {
         panic!("{error}")
     };

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::{ApiResource, DynamicObject};
+use kube_client::testing::TestClient;
 use kube_client::{Client, InitialList, ListMode, WatchErrorKind};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -46,7 +47,7 @@ async fn list_survives_a_compaction_between_its_pages(server: Server) {
             request
         }
     });
-    let client = Client::new(kube).unwrap();
+    let client = TestClient::new(Client::new(kube).unwrap());
     let options = in_namespace::<ConfigMap>(&namespace, ListMode::Paged);
     let maps = client
         .informers()
@@ -57,7 +58,7 @@ async fn list_survives_a_compaction_between_its_pages(server: Server) {
     assert_eq!(names, ["a", "b", "c", "d"]);
     let last = maps.stats().last_error.unwrap();
     assert_eq!(last.kind, WatchErrorKind::Expired, "{last}");
-    client.shutdown().await;
+    client.end().await;
 }
 
 // [I16] a watch from a version that the server has forgotten: its own 410, and a relist
@@ -89,7 +90,7 @@ async fn watch_from_a_forgotten_version_is_listed_again(server: Server) {
         }
         async { request }
     });
-    let client = Client::new(kube).unwrap();
+    let client = TestClient::new(Client::new(kube).unwrap());
     let resource = ApiResource {
         group: kind.group.clone(),
         version: "v1".into(),
@@ -106,7 +107,7 @@ async fn watch_from_a_forgotten_version_is_listed_again(server: Server) {
     assert!(last.to_string().contains("too old resource version: "), "{last}");
     put("c").await;
     eventually("the watch goes on", || async { (widgets.len() == 3).then_some(()) }).await;
-    client.shutdown().await;
+    client.end().await;
 }
 
 own_server_cases!(

@@ -131,7 +131,17 @@ async fn conflicting_transforms_are_refused_by_name_and_place() {
             assert!(place.file().ends_with("identity.rs"), "{place}");
         }
         assert_ne!(conflict.first_at.line(), conflict.second_at.line());
-        assert!(error.to_string().contains("drop-data"), "{error}");
+        let places = [conflict.first_at.to_string(), conflict.second_at.to_string()];
+        let second = second.map_or("no transform".to_owned(), |name| format!("transform {name:?}"));
+        for part in [
+            "configmaps/v1",
+            "transform \"drop-data\"",
+            &second,
+            &places[0],
+            &places[1],
+        ] {
+            assert!(error.to_string().contains(part), "{part}: {error}");
+        }
     }
     rig.run().await;
     assert_eq!(super::value(&first.get(&key(&namespace, "a")).unwrap()), "");

@@ -150,6 +150,10 @@ async fn index_of_the_same_name_is_shared_or_refused() {
     assert_eq!(conflict.name, "letters");
     assert!(conflict.first_at.file().ends_with("index.rs"), "{error}");
     assert!(conflict.first_at.line() < conflict.second_at.line(), "{error}");
+    let places = [conflict.first_at.to_string(), conflict.second_at.to_string()];
+    for part in ["configmaps/v1", "\"letters\"", &places[0], &places[1]] {
+        assert!(error.to_string().contains(part), "{part}: {error}");
+    }
     rig.end().await;
 }
 

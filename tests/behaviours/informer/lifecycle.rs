@@ -4,98 +4,165 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fake_apiserver::{Fault, Rule, Verb};
+use fake_apiserver::{Fault, Rule, StatusFault};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube_client::{Client, Event, HandlerOptions, Informer, InformerOptions, Phase, Transform, on_event_async};
+use kube_client::testing::{TestClient, assert_eventually};
+use kube_client::{
+    Client, Event, HandlerOptions, Informer, InformerOptions, InitialList, ListMode, Phase, Registration, Transform,
+    on_event_async,
+};
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use super::{Rig, cached, create, update};
 use crate::harness::{Server, eventually};
 
-/// Stops, and asserts that everything ends without the clock moving.
-async fn ends_at_once(rig: Rig) {
-    assert!(rig.client.stats().tasks > 0);
+/// What a client is doing when its end comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Doing {
+    /// The first request was sent, the server has not answered.
+    StreamingListUnanswered,
+    /// The streaming list's objects came, its end bookmark did not.
+    StreamingListWithoutItsEnd,
+    /// Between two pages of a list.
+    PagesOfAList,
+    /// Waiting to try again after a failure.
+    BackOff,
+    /// Waiting because the server said how long.
+    RetryAfter,
+    /// Following changes.
+    OpenWatch,
+    /// A handler waits for something that never comes.
+    HandlerWork,
+    /// A handler has more to do than it can.
+    Backlog,
+}
+
+const ALL: [Doing; 8] = [
+    Doing::StreamingListUnanswered,
+    Doing::StreamingListWithoutItsEnd,
+    Doing::PagesOfAList,
+    Doing::BackOff,
+    Doing::RetryAfter,
+    Doing::OpenWatch,
+    Doing::HandlerWork,
+    Doing::Backlog,
+];
+
+/// A started client in that state; what it gives back lives as long as the test.
+async fn client_in(doing: Doing) -> (Rig, Informer<ConfigMap>, Registration) {
+    let rig = Rig::fake();
+    let namespace = rig.server.namespace().await;
+    for name in ["a", "b", "c"] {
+        create(&namespace, name, "1").await;
+    }
+    let hour = Fault::Latency(Duration::from_hours(1));
+    let on_maps = |fault: Fault| Rule::new(fault).resource("configmaps");
+    let mut options = InformerOptions::default();
+    let rules: Vec<Rule> = match doing {
+        Doing::StreamingListUnanswered => vec![on_maps(hour)],
+        Doing::StreamingListWithoutItsEnd => vec![on_maps(Fault::WithholdInitialEventsEnd)],
+        Doing::PagesOfAList => {
+            options = options
+                .list_mode(ListMode::Paged)
+                .initial_list(InitialList::Consistent)
+                .page_size(1);
+            vec![on_maps(hour).page(2)]
+        }
+        Doing::BackOff => vec![on_maps(Fault::Refuse)],
+        Doing::RetryAfter => vec![on_maps(StatusFault::new(429).retry_after(100).into())],
+        Doing::OpenWatch | Doing::HandlerWork | Doing::Backlog => Vec::new(),
+    };
+    let rules: Vec<_> = rules.into_iter().map(|rule| rig.memory().inject(rule)).collect();
+    let informer = rig.maps(options);
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&calls);
+    let handler = on_event_async(move |_: Event<ConfigMap>| {
+        counter.fetch_add(1, Ordering::SeqCst);
+        std::future::pending::<()>()
+    });
+    let registration = informer.add_handler(handler, HandlerOptions::default().coalesce_above(1));
+    rig.client.start();
+    for rule in rules {
+        rule.wait_fired(1).await;
+    }
+    let phase = match doing {
+        Doing::StreamingListUnanswered | Doing::StreamingListWithoutItsEnd => Phase::ListingStream,
+        Doing::PagesOfAList => Phase::ListingPages,
+        Doing::BackOff | Doing::RetryAfter => Phase::Backoff,
+        Doing::OpenWatch | Doing::HandlerWork | Doing::Backlog => Phase::Watching,
+    };
+    assert_eventually("the phase", async || informer.stats().phase, |now| *now == phase).await;
+    if doing == Doing::StreamingListWithoutItsEnd {
+        assert_eventually(
+            "the open stream",
+            async || informer.stats().watches,
+            |watches| *watches == 1,
+        )
+        .await;
+    }
+    if matches!(doing, Doing::HandlerWork | Doing::Backlog) {
+        assert_eventually("the call", async || calls.load(Ordering::SeqCst), |calls| *calls == 1).await;
+    }
+    if doing == Doing::Backlog {
+        for n in 0..10 {
+            update(&rig.server, &namespace, "a", &n.to_string()).await;
+        }
+        let coalesced = async || informer.stats().handlers[0].coalesced;
+        assert_eventually("a merged backlog", coalesced, |events| *events > 0).await;
+    }
+    (rig, informer, registration)
+}
+
+// [I23] whatever the client does, its stop ends every task within one turn: no timer is waited for
+#[tokio::test(start_paused = true)]
+async fn stop_in_every_state_ends_at_once() {
+    for doing in ALL {
+        let (rig, informer, registration) = client_in(doing).await;
+        assert!(rig.client.stats().tasks > 0, "{doing:?}");
+        let now = Instant::now();
+        rig.client.shutdown().await;
+        assert_eq!(now.elapsed(), Duration::ZERO, "{doing:?}");
+        assert_eq!(informer.stats().phase, Phase::Stopped, "{doing:?}");
+        assert!(registration.is_stopped(), "{doing:?}");
+        registration.removed().await;
+        rig.end().await;
+        assert_eq!(now.elapsed(), Duration::ZERO, "{doing:?}");
+    }
+}
+
+// [I23] the token given to the start does the same
+#[tokio::test(start_paused = true)]
+async fn token_of_the_start_ends_at_once() {
+    let rig = Rig::fake();
+    let informer = rig.maps(InformerOptions::default());
+    rig.run().await;
     let now = Instant::now();
     rig.stop.cancel();
-    rig.client.shutdown().await;
-    assert_eq!(now.elapsed(), Duration::ZERO, "the end does not wait for a timer");
-    for stats in rig.client.stats().informers {
-        assert_eq!(stats.phase, Phase::Stopped);
-    }
+    assert_eventually("no tasks", async || rig.client.stats().tasks, |tasks| *tasks == 0).await;
+    assert_eq!(
+        (now.elapsed(), informer.stats().phase),
+        (Duration::ZERO, Phase::Stopped)
+    );
     rig.end().await;
 }
 
-/// An informer that has been started with the rig's stop token.
-fn started(rig: &Rig) -> Informer<ConfigMap> {
-    let informer = rig.maps(InformerOptions::default());
-    let (client, stop) = (rig.client.clone(), rig.stop.clone());
-    tokio::spawn(async move { client.run_and_wait(&stop).await });
-    informer
-}
-
-// [I23] during a back-off
+// [I23] [I39] so does dropping the last client, without a shutdown
 #[tokio::test(start_paused = true)]
-async fn stop_during_back_off_ends_at_once() {
-    let rig = Rig::fake();
-    let refuse = rig.memory().inject(Rule::new(Fault::Refuse));
-    let informer = started(&rig);
-    refuse.wait_fired(4).await;
-    eventually("the back-off", || async {
-        (informer.stats().phase == Phase::Backoff).then_some(())
-    })
-    .await;
-    ends_at_once(rig).await;
-}
-
-// [I23] during a list of either form
-#[tokio::test(start_paused = true)]
-async fn stop_during_a_list_ends_at_once() {
-    for verb in [Verb::Watch, Verb::List] {
-        let rig = Rig::fake();
-        if verb == Verb::List {
-            rig.memory().inject(Rule::new(Fault::status(422)).verb(Verb::Watch));
-        }
-        let slow = rig
-            .memory()
-            .inject(Rule::new(Fault::Latency(Duration::from_hours(1))).verb(verb));
-        let informer = started(&rig);
-        slow.wait_fired(1).await;
-        assert!(!informer.has_synced());
-        ends_at_once(rig).await;
+async fn drop_in_every_state_ends_at_once() {
+    for doing in ALL {
+        let (rig, informer, registration) = client_in(doing).await;
+        assert!(rig.client.stats().tasks > 0, "{doing:?}");
+        let now = Instant::now();
+        rig.end_by_drop().await;
+        assert_eq!(now.elapsed(), Duration::ZERO, "{doing:?}");
+        assert_eq!(informer.stats().phase, Phase::Stopped, "{doing:?}");
+        assert!(informer.is_stopped() && registration.is_stopped(), "{doing:?}");
     }
 }
 
-// [I23] during an open watch and during a handler's work
-#[tokio::test(start_paused = true)]
-async fn stop_during_watch_and_handler_work_ends_at_once() {
-    let rig = Rig::fake();
-    let namespace = rig.server.namespace().await;
-    create(&namespace, "a", "1").await;
-    let informer = started(&rig);
-    let calls = Arc::new(AtomicUsize::new(0));
-    let counter = Arc::clone(&calls);
-    let registration = informer.add_handler(
-        on_event_async(move |_: Event<ConfigMap>| {
-            counter.fetch_add(1, Ordering::SeqCst);
-            std::future::pending::<()>()
-        }),
-        HandlerOptions::default(),
-    );
-    informer.synced().await.unwrap();
-    eventually("the call", || async {
-        (calls.load(Ordering::SeqCst) == 1).then_some(())
-    })
-    .await;
-    assert_eq!(rig.client.stats().watches_open(), 1);
-    ends_at_once(rig).await;
-    assert!(registration.is_stopped());
-    registration.removed().await;
-}
-
 /// A client of its own on a server, with a handler and an informer that has synced.
-async fn running(server: &Server) -> (Client, Informer<ConfigMap>, Arc<()>) {
-    let client = Client::new(server.client()).unwrap();
+async fn running(server: &Server) -> (TestClient, Informer<ConfigMap>, Arc<()>) {
+    let client = TestClient::on(server.in_memory().unwrap());
     let informer = client
         .informers()
         .typed::<ConfigMap>(InformerOptions::default())
@@ -106,7 +173,7 @@ async fn running(server: &Server) -> (Client, Informer<ConfigMap>, Arc<()>) {
         kube_client::on_event(move |_: &Event<ConfigMap>| drop(Arc::clone(&held))),
         HandlerOptions::default(),
     );
-    client.run_and_wait(&CancellationToken::new()).await.unwrap();
+    client.sync().await;
     (client, informer, token)
 }
 
@@ -117,14 +184,13 @@ async fn dropping_the_last_client_ends_everything() {
     let namespace = server.namespace().await;
     create(&namespace, "a", "1").await;
     let (client, informer, token) = running(&server).await;
-    let clone = client.clone();
-    drop(client);
+    let first = client.clone(); // of the client itself, not of what guards it
+    drop(first);
     assert!(!informer.is_stopped(), "a clone is left");
     update(&server, &namespace, "a", "2").await;
     eventually("the update", || async { (cached(&informer)["a"] == "2").then_some(()) }).await;
-    drop(clone);
+    client.drop_and_assert_idle().await;
     assert!(informer.is_stopped());
-    server.in_memory().unwrap().wait_for_no_watches().await;
     eventually("the handler is dropped", || async {
         (Arc::strong_count(&token) == 1).then_some(())
     })
@@ -136,8 +202,7 @@ async fn dropping_the_last_client_ends_everything() {
 // [I39] a client that was never started leaves nothing either
 #[tokio::test(start_paused = true)]
 async fn dropping_a_client_that_never_ran_drops_its_handlers() {
-    let server = Server::fake();
-    let client = Client::new(server.client()).unwrap();
+    let client = TestClient::fake();
     let informer = client
         .informers()
         .typed::<ConfigMap>(InformerOptions::default())
@@ -148,7 +213,7 @@ async fn dropping_a_client_that_never_ran_drops_its_handlers() {
         kube_client::on_event(move |_: &Event<ConfigMap>| drop(Arc::clone(&held))),
         HandlerOptions::default(),
     );
-    drop(client);
+    client.drop_and_assert_idle().await;
     assert_eq!(Arc::strong_count(&token), 1);
     assert!(registration.is_stopped());
 }

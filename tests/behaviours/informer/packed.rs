@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ConfigMap;
+use kube_client::testing::TestClient;
 use kube_client::{Client, ListMode};
 use tokio_util::sync::CancellationToken;
 
@@ -36,7 +37,8 @@ async fn large_lists_come_packed_unless_refused(server: Server) {
     for packed in [true, false] {
         let encodings = Arc::default();
         let builder = Client::builder().compression(packed);
-        let client = builder.build_with(noting_encodings(&server, &encodings)).unwrap();
+        let client = builder.build_with(noting_encodings(&server, &encodings));
+        let client = TestClient::new(client.unwrap());
         let maps = client
             .informers()
             .typed::<ConfigMap>(in_namespace(&namespace, ListMode::Paged))
@@ -45,7 +47,7 @@ async fn large_lists_come_packed_unless_refused(server: Server) {
         caches.push(super::cached(&maps));
         let first = encodings.lock().unwrap()[0].clone();
         assert_eq!(first, if packed { "gzip" } else { "" });
-        client.shutdown().await;
+        client.end().await;
     }
     assert_eq!(caches[0].len(), 30);
     assert_eq!(caches[0], caches[1]);
@@ -84,8 +86,8 @@ pub(super) async fn packed_stream_equals_plain(config: kube::Config, namespace: 
             .config(config.clone())
             .compression(packed)
             .build()
-            .await
-            .unwrap();
+            .await;
+        let client = TestClient::new(client.unwrap());
         let maps = client
             .informers()
             .typed::<ConfigMap>(in_namespace(namespace, ListMode::Streaming))
@@ -96,7 +98,7 @@ pub(super) async fn packed_stream_equals_plain(config: kube::Config, namespace: 
         eventually("the event", || async { maps.get(&key(namespace, &name)) }).await;
         assert_eq!((maps.stats().lists, maps.stats().failures), (1, 0));
         caches.push(super::cached(&maps));
-        client.shutdown().await;
+        client.end().await;
     }
     assert_eq!(caches[0].len(), 31);
     assert_eq!(caches[1].len(), 32);

@@ -1,6 +1,7 @@
 //! Cases of the real server alone: it has rights, and connections with TLS.
 
 use k8s_openapi::api::core::v1::ConfigMap;
+use kube_client::testing::TestClient;
 use kube_client::{Client, InformerOptions, SyncError, SyncOptions, WatchErrorKind};
 use tokio_util::sync::CancellationToken;
 
@@ -16,7 +17,7 @@ mod real {
     #[ignore = "needs the API server rig"]
     async fn denied_lists_are_told_with_the_reason() {
         let server = Server::without_rights().await;
-        let client = Client::new(server.client()).unwrap();
+        let client = TestClient::new(Client::new(server.client()).unwrap());
         let _maps = client
             .informers()
             .typed::<ConfigMap>(InformerOptions::default())
@@ -30,7 +31,7 @@ mod real {
         let text = informers[0].error.to_string();
         let expected = "forbidden: cannot list configmaps: configmaps is forbidden: User \"nobody\" cannot ";
         assert!(text.starts_with(expected), "{text}");
-        client.shutdown().await;
+        client.end().await;
     }
 
     #[tokio::test]

@@ -35,19 +35,14 @@ impl FaultySource {
         }
     }
 
-    /// The fault that is due before another part is asked for.
+    /// The first of the faults whose events have all been delivered.
     fn due(&self) -> Option<&BodyFault> {
         self.faults.iter().find(|fault| match fault {
             BodyFault::End { after }
             | BodyFault::Silence { after }
             | BodyFault::Error { after, .. }
-            | BodyFault::Reset {
-                after,
-                cut: Cut::Between,
-            } => self.delivered >= *after,
-            BodyFault::Reset { cut: Cut::MidLine, .. }
-            | BodyFault::WithholdBookmarks
-            | BodyFault::WithholdInitialEventsEnd => false,
+            | BodyFault::Reset { after, .. } => self.delivered >= *after,
+            BodyFault::WithholdBookmarks | BodyFault::WithholdInitialEventsEnd => false,
         })
     }
 
@@ -59,12 +54,6 @@ impl FaultySource {
                 false
             }
         })
-    }
-
-    fn cuts_next(&self) -> bool {
-        self.faults
-            .iter()
-            .any(|fault| matches!(fault, BodyFault::Reset { after, cut: Cut::MidLine } if self.delivered >= *after))
     }
 }
 
@@ -81,6 +70,7 @@ impl Source for FaultySource {
                 Then::Reset => return Poll::Ready(Some(Err(BodyError::reset()))),
                 Then::Continue => {}
             }
+            let mut cuts_next = false;
             match self.due() {
                 Some(BodyFault::Error { status, .. }) => {
                     let mut line = br#"{"type":"ERROR","object":"#.to_vec();
@@ -94,6 +84,8 @@ impl Source for FaultySource {
                 }
                 // Nothing will ever happen here, so nobody needs to be woken.
                 Some(BodyFault::Silence { .. }) => return Poll::Pending,
+                // The half of a part is sent first.
+                Some(BodyFault::Reset { cut: Cut::MidLine, .. }) => cuts_next = true,
                 Some(BodyFault::Reset { .. }) => {
                     self.then = Then::FlushThenReset;
                     continue;
@@ -112,7 +104,7 @@ impl Source for FaultySource {
             if self.withheld(part.kind) {
                 continue;
             }
-            if self.cuts_next() {
+            if cuts_next {
                 self.then = Then::FlushThenReset;
                 let half: Bytes = part.bytes.slice(..part.bytes.len() / 2);
                 return Poll::Ready(Some(Ok(Part {

@@ -35,6 +35,20 @@ pub(crate) enum BodyFault {
     WithholdInitialEventsEnd,
 }
 
+impl BodyFault {
+    /// Whether it is for answers of any code, not for watches that the server has opened.
+    pub(crate) fn meets_errors(&self) -> bool {
+        match self {
+            Self::Reset { .. } => true,
+            Self::End { .. }
+            | Self::Silence { .. }
+            | Self::Error { .. }
+            | Self::WithholdBookmarks
+            | Self::WithholdInitialEventsEnd => false,
+        }
+    }
+}
+
 /// Everything that the rules want for one request.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
@@ -55,7 +69,7 @@ pub(crate) struct Plan {
 impl Plan {
     pub(super) fn add(&mut self, fault: &Fault, request: &Request) {
         match fault {
-            Fault::Latency(latency) => self.latency += *latency,
+            Fault::Latency(latency) => self.latency = self.latency.saturating_add(*latency),
             Fault::Status(status) => self.refusal = Some(Refusal::Status(Box::new(status.to_status(request)))),
             Fault::Refuse => self.refusal = Some(Refusal::Connection),
             Fault::LoseResponse => self.lose_response = true,

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube_client::Event;
-use tokio_util::sync::CancellationToken;
+use kube_client::testing::TestClient;
 
 use super::*;
 use crate::ext::InformerExt;
@@ -13,12 +13,12 @@ async fn handlers_registered_during_a_wait_count_for_has_synced() {
     let mut map = ConfigMap::default();
     map.metadata.name = Some("a".to_owned());
     map.metadata.namespace = Some("default".to_owned());
-    let cluster = kube_client::Client::fake([map]).unwrap();
+    let cluster = TestClient::new(kube_client::Client::fake([map]).unwrap());
     let maps = Client::<ConfigMap>::new(&cluster).unwrap();
     let synced = maps.synced();
     maps.on_event_async("stuck", |_: Event<ConfigMap>| std::future::pending());
-    cluster.run_and_wait(&CancellationToken::new()).await.unwrap();
+    cluster.sync().await;
     synced.await.unwrap();
     assert!(!maps.has_synced(), "a handler has yet to handle its initial state");
-    cluster.shutdown().await;
+    cluster.end().await;
 }

@@ -3,21 +3,26 @@
 use std::fmt;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
-use http::HeaderValue;
+use http::{HeaderValue, header};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::client::Client;
+use crate::client::connect::connect;
 use crate::client::limit::Tune;
-use crate::client::{Client, connection};
+use crate::crd::CrdOptions;
 use crate::environment::{Environment, WatchErrorHandler};
 use crate::error::{ClientError, WatchError};
+use crate::filter::ObjectFilter;
 use crate::informer::InformerId;
+use crate::informer::options::Namespaces;
 use crate::informer::reflector::Packed;
+use crate::informer::restriction::check;
 
 /// Builds a [`Client`]; made by [`Client::builder`].
 ///
@@ -44,6 +49,9 @@ pub struct ClientBuilder {
     qps: Option<(NonZeroU32, NonZeroU32)>,
     compression: Option<bool>,
     on_watch_error: Option<WatchErrorHandler>,
+    namespaces: Namespaces,
+    object_filter: Option<Arc<dyn ObjectFilter>>,
+    crds: CrdOptions,
 }
 
 #[derive(Default)]
@@ -82,15 +90,18 @@ impl ClientBuilder {
         self
     }
 
-    /// The User-Agent header of every request; the server takes the default field manager from it.
+    /// The User-Agent header of every request; the server takes the default field manager from the part up to the first
+    /// slash. Default: `PROGRAM/unknown (linux/x86_64) watershed/0.1.0` with the name of the executable and the system it
+    /// runs on, unless the configuration has a header of its own; none over a connection that was made elsewhere.
     #[must_use]
     pub fn user_agent(mut self, value: impl Into<String>) -> Self {
         self.user_agent = Some(value.into());
         self
     }
 
-    /// Limits this client to so many requests per second, after a burst. Requests over the limit wait. Default: no
-    /// limit, the server's own flow control decides.
+    /// Limits this client to so many requests per second, after a burst. Requests over the limit wait: those of informers
+    /// (lists, pages and the opening of watches), of discovery, and those made through [`Client::api`] and
+    /// [`Client::kube`] all count alike. Default: no limit, the server's own flow control decides.
     #[must_use]
     pub fn qps(mut self, per_second: NonZeroU32, burst: NonZeroU32) -> Self {
         self.qps = Some((per_second, burst));
@@ -116,7 +127,33 @@ impl ClientBuilder {
         self
     }
 
+    /// Restricts every informer of a namespaced kind to these namespaces: one that is asked to cover all covers these, and
+    /// asking for another one is an error. For programs that may read only some namespaces. Cluster-scoped kinds are not
+    /// affected, nor are single requests (`Client::api`, `Client::kube`). Default: all.
+    #[must_use]
+    pub fn namespaces(mut self, namespaces: Namespaces) -> Self {
+        self.namespaces = namespaces;
+        self
+    }
+
+    /// The filter that the views of the layer above apply to every namespaced kind. Informers themselves are unfiltered.
+    #[must_use]
+    pub fn object_filter(mut self, filter: Arc<dyn ObjectFilter>) -> Self {
+        self.object_filter = Some(filter);
+        self
+    }
+
+    /// Which custom kinds the [CRD watcher](Client::crd_watcher) counts as known. Default: all.
+    #[must_use]
+    pub fn crds(mut self, options: CrdOptions) -> Self {
+        self.crds = options;
+        self
+    }
+
     /// Reads the configuration and builds the client. The cluster is not contacted.
+    ///
+    /// Connections have TCP keepalive of 30 s, so that a peer that is gone is noticed while a watch is quiet; through a proxy
+    /// they are made by kube, without it.
     ///
     /// # Errors
     ///
@@ -146,6 +183,9 @@ impl ClientBuilder {
                     .map_err(failed)?
             }
         };
+        if self.user_agent.is_none() && !config.headers.iter().any(|(name, _)| name == header::USER_AGENT) {
+            self.user_agent = Some(default_user_agent());
+        }
         let tune = self.tune()?;
         let packed = if self.compression.unwrap_or(!config.disable_compression) {
             Packed::All
@@ -154,10 +194,12 @@ impl ClientBuilder {
         };
         // Informers pace and report their own retries, so theirs is a connection that does not retry by itself. They
         // unpack by themselves, too: kube's own layer ends after the first of a streaming list's many gzip members.
-        let failed = |error| ClientError::Build(Box::new(error));
-        let informers = connection::connect(config.clone()).map_err(failed)?;
-        let informers = tune.unlimited().wrap(informers);
-        let kube = tune.wrap(kube::Client::try_from(config).map_err(failed)?);
+        let mut quiet = config.clone();
+        quiet.default_retry = false;
+        quiet.disable_compression = true;
+        let connect = |config| connect(config).map_err(|error| ClientError::Build(Box::new(error)));
+        let kube = tune.wrap(connect(&config)?);
+        let informers = tune.unlimited().wrap(connect(&quiet)?);
         self.finish(kube, informers, tune, packed)
     }
 
@@ -165,7 +207,8 @@ impl ClientBuilder {
     ///
     /// # Errors
     ///
-    /// [`ClientError::NoRuntime`] outside of a tokio runtime, [`ClientError::UserAgent`].
+    /// [`ClientError::NoRuntime`] outside of a tokio runtime, [`ClientError::UserAgent`], [`ClientError::Crds`] and
+    /// [`ClientError::InvalidNamespace`] for options that cannot mean anything.
     pub fn build_with(self, kube: kube::Client) -> Result<Client, ClientError> {
         Handle::try_current().map_err(|_| ClientError::NoRuntime)?;
         let tune = self.tune()?;
@@ -196,19 +239,37 @@ impl ClientBuilder {
         packed: Packed,
     ) -> Result<Client, ClientError> {
         let runtime = Handle::try_current().map_err(|_| ClientError::NoRuntime)?;
+        let crds = self.crds.check().map_err(ClientError::Crds)?;
+        check(&self.namespaces)?;
         let env = Environment {
             kube: informers,
             limit,
+            namespaces: self.namespaces,
             packed,
             cluster: Arc::from(self.cluster_id.as_deref().unwrap_or("default")),
             on_watch_error: self.on_watch_error,
             changed: Arc::new(Notify::new()),
+            described: Once::new(),
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
             runtime,
         };
-        Ok(Client::from_parts(kube, env))
+        Ok(Client::from_parts(kube, env, crds, self.object_filter))
     }
+}
+
+/// The program, the system and this crate, as client-go's programs say it: the server takes the part up to the slash as the
+/// name of the field manager.
+fn default_user_agent() -> String {
+    let program = std::env::current_exe().ok();
+    let program = program.as_deref().and_then(|path| path.file_stem()?.to_str());
+    let plain = |c: char| if c.is_ascii_graphic() && c != '/' { c } else { '_' };
+    let program: String = program.unwrap_or("unknown").chars().map(plain).collect();
+    let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
+    format!(
+        "{program}/unknown ({os}/{arch}) watershed/{}",
+        env!("CARGO_PKG_VERSION")
+    )
 }
 
 impl fmt::Debug for ClientBuilder {

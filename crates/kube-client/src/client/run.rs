@@ -40,9 +40,11 @@ impl Client {
     /// context.
     pub fn start(&self) {
         self.core().registry.start();
+        self.core().crds.start();
     }
 
-    /// Starts every informer and waits until each cache is filled, those that are asked for meanwhile included.
+    /// Starts every informer and waits until each cache is filled, those that are asked for meanwhile included; and first
+    /// for the [CRD watcher](Self::crd_watcher), if it is in use.
     ///
     /// Does not wait for handlers: [`Registration::synced`](crate::Registration::synced) does. The first call makes
     /// `stop` stop the client; in a later call, `stop` only bounds the wait. Failures are logged at once and every 5 s
@@ -81,7 +83,10 @@ impl Client {
             if stop.is_cancelled() || self.is_stopped() {
                 return Err(SyncError::Stopped);
             }
-            let missing: Vec<Missing> = missing(&self.core().registry.all());
+            let mut missing: Vec<Missing> = missing(&self.core().registry.all());
+            if let Some((informer, unfilled)) = self.core().crds.unsynced() {
+                missing.insert(0, Missing { informer, unfilled });
+            }
             if missing.is_empty() {
                 return Ok(());
             }

@@ -9,17 +9,21 @@ use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
 
+use crate::discovery::{Lookup, Mapper};
 use crate::environment::Environment;
 use crate::error::RegisterError;
-use crate::informer::options::{InformerId, InformerKey, InformerOptions};
+use crate::informer::options::{InformerId, InformerKey, InformerOptions, Namespaces};
+use crate::informer::restriction::{is_namespace, restrict};
 use crate::informer::status::{InformerStats, Unfilled};
 use crate::informer::{Cell, Informer};
-use crate::object::Object;
+use crate::object::{Object, Scope};
 use crate::sync::Mutex;
 
 /// What the client does with an informer, whatever its type.
 pub(crate) trait Control: Send + Sync {
     fn id(&self) -> &InformerId;
+    /// The Rust type of its objects.
+    fn object_type(&self) -> &'static str;
     fn start(&self);
     fn stop(&self);
     /// What the first sync still waits for; nothing once the cache is filled.
@@ -58,6 +62,7 @@ impl Registry {
         check_namespaces(&key)?;
         let wanted = options.transform.clone();
         let made = Cell::new(key.clone(), dynamic_type.clone(), options, asked_at, Arc::clone(env));
+        let mut twin = None;
         let (cell, started, stopped) = {
             let mut state = self.state.lock();
             // The key names the type, so a known informer is always of this one.
@@ -67,11 +72,27 @@ impl Registry {
             } else {
                 let cell = Arc::new(made);
                 if !state.stopped {
+                    twin = state
+                        .informers
+                        .values()
+                        .find(|known| known.id().overlaps(&cell.id))
+                        .cloned();
                     state.informers.insert(key, Arc::clone(&cell) as Arc<dyn Control>);
                 }
                 (cell, state.started, state.stopped)
             }
         };
+        if let Some(twin) = twin {
+            tracing::info!(
+                gvr = %cell.id.resource,
+                cluster = %env.cluster,
+                "watched more than once, each time with a cache of its own: {twin} as {} and {} as {}",
+                twin.object_type(),
+                cell.id,
+                cell.object_type(),
+                twin = twin.id(),
+            );
+        }
         if stopped {
             cell.stop();
         } else if started {
@@ -119,6 +140,25 @@ impl Registry {
     }
 }
 
+/// An informer of the client itself: nobody shares it, and no sync waits for it. Whoever makes it starts it; the client's
+/// stop stops it.
+pub(crate) fn unlisted<K: Object>(
+    env: &Arc<Environment>,
+    dynamic_type: &K::DynamicType,
+    options: InformerOptions<K>,
+) -> Informer<K> {
+    let key = InformerKey::of::<K>(dynamic_type, &options);
+    let cell = Cell::new(key, dynamic_type.clone(), options, Location::caller(), Arc::clone(env));
+    Informer::new(Arc::new(cell))
+}
+
+impl<K: Object> Informer<K> {
+    /// Stops this informer alone.
+    pub(crate) fn stop(&self) {
+        self.cell.stop();
+    }
+}
+
 /// Whether there are namespaces to cover, and each can be one.
 fn check_namespaces(key: &InformerKey) -> Result<(), RegisterError> {
     let parts = key.namespaces.parts();
@@ -135,12 +175,6 @@ fn check_namespaces(key: &InformerKey) -> Result<(), RegisterError> {
     }
 }
 
-/// Whether a namespace could have this name, as far as it must be known to be one segment of a path.
-fn is_namespace(name: &str) -> bool {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    !name.is_empty() && name != "." && name != ".." && name.bytes().all(plain)
-}
-
 /// Gives shared informers; made by [`Client::informers`](crate::Client::informers).
 ///
 /// # Guarantees
@@ -154,11 +188,16 @@ fn is_namespace(name: &str) -> bool {
 pub struct Informers {
     env: Arc<Environment>,
     registry: Arc<Registry>,
+    discovery: Arc<Mapper>,
 }
 
 impl Informers {
-    pub(crate) fn new(env: Arc<Environment>, registry: Arc<Registry>) -> Self {
-        Self { env, registry }
+    pub(crate) fn new(env: Arc<Environment>, registry: Arc<Registry>, discovery: Arc<Mapper>) -> Self {
+        Self {
+            env,
+            registry,
+            discovery,
+        }
     }
 
     /// The informer of a kind that its Rust type names.
@@ -167,7 +206,9 @@ impl Informers {
     ///
     /// [`RegisterError::TransformConflict`] if it was asked for before with another transform,
     /// [`RegisterError::InvalidNamespace`] for what cannot be the name of a namespace, [`RegisterError::NoNamespaces`]
-    /// for an empty set of them.
+    /// for an empty set of them. With a client that is restricted to namespaces, [`RegisterError::OutsideNamespaces`] for
+    /// others, and [`RegisterError::UnknownScope`] for all namespaces of a dynamic kind of which only the server knows
+    /// whether it has any.
     #[track_caller]
     pub fn typed<K: Object<DynamicType: Default>>(
         &self,
@@ -213,10 +254,48 @@ impl Informers {
     pub fn of<K: Object>(
         &self,
         dynamic_type: &K::DynamicType,
-        options: InformerOptions<K>,
+        mut options: InformerOptions<K>,
     ) -> Result<Informer<K>, RegisterError> {
+        options.namespaces = self.covered::<K>(dynamic_type, options.namespaces)?;
         self.registry
             .get_or_insert(&self.env, dynamic_type, options, Location::caller())
+    }
+
+    /// What an informer covers that is asked to cover `wanted`, with the restriction of the client.
+    fn covered<K: Object>(
+        &self,
+        dynamic_type: &K::DynamicType,
+        wanted: Namespaces,
+    ) -> Result<Namespaces, RegisterError> {
+        let allowed = &self.env.namespaces;
+        if *allowed == Namespaces::All || K::scope(dynamic_type) == Scope::Cluster {
+            return Ok(wanted);
+        }
+        let resource = K::api_resource(dynamic_type);
+        let id = || {
+            InformerKey::of::<K>(dynamic_type, &InformerOptions::default())
+                .id()
+                .resource
+        };
+        if K::scope(dynamic_type) == Scope::Unknown && wanted == Namespaces::All {
+            let known = self.discovery.known();
+            let found = known.as_ref().and_then(|(apis, _)| apis.find(&Lookup::from(&resource)));
+            match found.map(|found| found.scope()) {
+                Some(Scope::Namespaced) => {}
+                Some(Scope::Cluster) => return Ok(wanted),
+                Some(Scope::Unknown) | None => {
+                    return Err(RegisterError::UnknownScope {
+                        resource: id(),
+                        allowed: allowed.clone(),
+                    });
+                }
+            }
+        }
+        restrict(&wanted, allowed).ok_or_else(|| RegisterError::OutsideNamespaces {
+            resource: id(),
+            namespaces: wanted,
+            allowed: allowed.clone(),
+        })
     }
 
     /// Stops an informer and forgets it; asking for it again makes a new one. Handles that others hold show the last
@@ -245,7 +324,7 @@ impl fmt::Debug for Informers {
 mod tests {
     use super::*;
     use crate::informer::options::Namespaces;
-    use crate::testing::Item;
+    use crate::testing::{Item, TestClient};
 
     /// A connection that is never used.
     fn nobody() -> kube::Client {
@@ -258,7 +337,7 @@ mod tests {
     // A namespace is a segment of the request's path: it must not become more than that.
     #[tokio::test]
     async fn namespaces_that_would_change_the_path_are_refused() {
-        let client = crate::Client::new(nobody()).unwrap();
+        let client = TestClient::new(crate::Client::new(nobody()).unwrap());
         let ask = |name: &str| {
             let options = InformerOptions::<Item>::default().namespaces(Namespaces::one(name));
             client.informers().typed(options)
@@ -291,7 +370,7 @@ mod tests {
     // [I37] no namespaces is neither "all" nor an informer that stays empty
     #[tokio::test]
     async fn empty_set_of_namespaces_is_refused() {
-        let client = crate::Client::new(nobody()).unwrap();
+        let client = TestClient::new(crate::Client::new(nobody()).unwrap());
         let none = InformerOptions::<Item>::default().namespaces(Namespaces::many([""; 0]));
         let error = client.informers().typed(none).unwrap_err();
         assert!(matches!(&error, RegisterError::NoNamespaces { .. }));

@@ -54,7 +54,7 @@
 mod answer;
 mod backoff;
 mod connection;
-mod failure;
+pub(crate) mod failure;
 mod list;
 mod request;
 pub(crate) mod version;
@@ -72,6 +72,7 @@ use tracing::Instrument;
 use crate::decode::{Decoder, Undecodable};
 use crate::environment::Environment;
 use crate::error::{Step, WatchError, WatchErrorKind};
+use crate::informer::metrics::{InformerMetrics, PAGED, STREAMING};
 use crate::informer::options::{InformerId, InformerKey, InitialList, ListMode, Tuning};
 use crate::informer::part::Part;
 use crate::informer::reflector::backoff::Backoff;
@@ -116,6 +117,16 @@ enum Form {
     Paged,
 }
 
+impl Form {
+    /// Its name in metrics.
+    fn label(self) -> &'static str {
+        match self {
+            Form::Streaming => STREAMING,
+            Form::Paged => PAGED,
+        }
+    }
+}
+
 /// What follows a back-off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
@@ -144,6 +155,7 @@ pub(crate) struct Reflector<K: Object> {
     // What this reflector keeps current of the informer.
     shared: Part<K>,
     status: Arc<StatusCell>,
+    metrics: InformerMetrics,
     backoff: Backoff,
     // The version up to which the cache is current; empty before the first list. Mirrored in `shared`.
     version: String,
@@ -170,6 +182,7 @@ impl<K: Object> Reflector<K> {
         part: Part<K>,
     ) -> Self {
         let namespace = part.namespace();
+        let metrics = InformerMetrics::new(&id, &env.cluster, namespace.map(AsRef::as_ref));
         Self {
             env: Arc::clone(env),
             id,
@@ -184,6 +197,7 @@ impl<K: Object> Reflector<K> {
             },
             status: Arc::clone(part.status()),
             shared: part,
+            metrics,
             backoff: Backoff::new(),
             version: String::new(),
             start: Start::First,
@@ -199,7 +213,7 @@ impl<K: Object> Reflector<K> {
     /// Keeps the cache current until stopped.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         let namespace = self.shared.only_in().map(AsRef::<str>::as_ref);
-        let span = tracing::info_span!("informer", gvr = %self.id, cluster = %self.env.cluster, namespace);
+        let span = self.env.span(&self.id, namespace);
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
@@ -217,6 +231,8 @@ impl<K: Object> Reflector<K> {
     async fn drive_again(&mut self) {
         while AssertUnwindSafe(self.drive()).catch_unwind().await.is_err() {
             self.status.update(|status| status.watches_open = 0);
+            self.metrics.watch_lost();
+            self.restarted("panicked");
             self.fail(self.failures.of(
                 Step::List,
                 WatchErrorKind::Protocol,
@@ -264,6 +280,7 @@ impl<K: Object> Reflector<K> {
     }
 
     async fn step_list(&mut self, form: Form) -> State {
+        let begun = Instant::now();
         let listed = match form {
             Form::Streaming => {
                 self.enter(Phase::ListingStream);
@@ -274,6 +291,7 @@ impl<K: Object> Reflector<K> {
                 self.list_paged().await.map(|()| None)
             }
         };
+        self.metrics.list_ended(form.label(), begun.elapsed(), listed.is_ok());
         match listed {
             Ok(open) => {
                 self.start = Start::LastSeen;
@@ -285,7 +303,11 @@ impl<K: Object> Reflector<K> {
                 });
                 State::Watching(open)
             }
-            Err(error) => self.after_list_failure(form, error),
+            Err(error) => {
+                let reason = error.kind.as_str();
+                let next = self.after_list_failure(form, error);
+                self.restarts(reason, next)
+            }
         }
     }
 
@@ -334,13 +356,25 @@ impl<K: Object> Reflector<K> {
             Some(connection) => connection,
             None => match self.open_watch().await {
                 Ok(connection) => connection,
-                Err(error) => return self.after_watch_failure(error, true),
+                Err(error) => {
+                    let reason = error.kind.as_str();
+                    let next = self.after_watch_failure(error, true);
+                    return self.restarts(reason, next);
+                }
             },
         };
         // Counted from here: how long a streaming list took before says nothing of the watch.
         let (began, from) = (Instant::now(), self.version.clone());
         let ended = self.follow(connection).await;
         let lived = began.elapsed();
+        self.metrics.watch_ended(lived);
+        let reason = ended.as_ref().map_or_else(|error| error.kind.as_str(), |()| "closed");
+        let next = self.after_watch(ended, lived, &from);
+        self.restarts(reason, next)
+    }
+
+    /// What follows a watch that lived so long, ended so, and began at version `from`.
+    fn after_watch(&mut self, ended: Result<(), WatchError>, lived: Duration, from: &str) -> State {
         if self.version != from {
             self.fruitless = 0;
         }
@@ -363,6 +397,28 @@ impl<K: Object> Reflector<K> {
             }
             Err(error) => self.after_watch_failure(error, lived < SHORT_LIVED),
         }
+    }
+
+    /// Counts what follows as a restart, unless nothing follows.
+    fn restarts(&self, reason: &'static str, next: State) -> State {
+        if !matches!(next, State::Final(_)) {
+            self.restarted(reason);
+        }
+        next
+    }
+
+    /// A list or watch begins again.
+    fn restarted(&self, reason: &'static str) {
+        self.metrics.restarted(reason);
+        self.status
+            .update(|status| *status.restarts.entry(reason).or_default() += 1);
+    }
+
+    /// The cache changed or was found to be current up to a newer version.
+    fn heard(&self) {
+        self.metrics.version_moved();
+        self.metrics.cached(self.shared.len());
+        self.shared.report();
     }
 
     /// What follows a watch that ended: another from there, or a list if there is no version to go on from.
@@ -447,6 +503,7 @@ impl<K: Object> Reflector<K> {
             &format!("{what}: {}", bad.error),
         );
         self.env.report(&self.id, &error);
+        self.metrics.decode_failed();
         self.status.update(|status| {
             status.failures += 1;
             status.last_error = Some(error);

@@ -187,7 +187,16 @@ impl<K: Object> Shared<K> {
             queue.push(&snapshot, snapshot.len(), state.unfilled == 0)
         };
         wake.wake();
+        queue.report();
         true
+    }
+
+    /// Shows in the metrics what the queue of each handler holds now.
+    pub(crate) fn report(&self) {
+        let handlers = self.state.read().handlers.clone();
+        for queue in handlers {
+            queue.report();
+        }
     }
 
     /// Takes a handler out of the list; its queue must have been ended before.

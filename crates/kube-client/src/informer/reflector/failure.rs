@@ -17,7 +17,7 @@ const LARGEST_STATUS: usize = 64 << 10;
 /// How long an error's body is waited for.
 const STATUS_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Makes the errors of one informer.
+/// Makes the errors of one informer, or of discovery.
 #[derive(Debug, Clone)]
 pub(crate) struct Failures {
     // `pods`, `deployments.apps in namespace prod`
@@ -43,12 +43,22 @@ impl Failures {
         }
     }
 
+    /// For requests that are about no single resource.
+    pub(crate) fn named(what: &str) -> Self {
+        Self {
+            what: what.to_owned(),
+            version: String::new(),
+            namespace: None,
+        }
+    }
+
     /// An error with a sentence that begins with its class.
     pub(crate) fn of(&self, step: Step, kind: WatchErrorKind, detail: &str) -> WatchError {
         let what = &self.what;
         let sentence = match &kind {
             WatchErrorKind::Unauthorized => "unauthorized: the credentials are missing or not accepted".to_owned(),
             WatchErrorKind::Forbidden => format!("forbidden: cannot {step} {what}"),
+            WatchErrorKind::NotFound if self.version.is_empty() => format!("not found: cannot {step} {what}"),
             WatchErrorKind::NotFound => {
                 format!(
                     "not found: the server does not serve {what} in version {} (is its CRD installed?)",

@@ -23,11 +23,11 @@ use crate::informer::status::Phase;
 use crate::informer::{Informer, InformerId};
 use crate::key::ObjectKey;
 use crate::sync::Mutex;
-use crate::testing::Item;
+use crate::testing::{Item, TestClient};
 
 /// A client on the script, one started informer, and every failure it reports.
 struct Rig {
-    client: Client,
+    client: TestClient,
     informer: Informer<Item>,
     errors: Arc<Mutex<Vec<WatchError>>>,
 }
@@ -42,7 +42,7 @@ fn rig(script: &Script, options: InformerOptions<Item>) -> Rig {
     let informer = client.informers().typed::<Item>(options).unwrap();
     informer.start();
     Rig {
-        client,
+        client: TestClient::new(client),
         informer,
         errors,
     }
@@ -74,8 +74,7 @@ impl Rig {
     }
 
     async fn end(self) {
-        self.client.shutdown().await;
-        assert_eq!(self.client.stats().tasks, 0);
+        self.client.end().await;
     }
 }
 
@@ -427,7 +426,7 @@ async fn body_order_and_chunks_do_not_matter() {
     }
     chunked.end();
     let watch = script.stream();
-    let client = Client::new(script.client()).unwrap();
+    let client = TestClient::new(Client::new(script.client()).unwrap());
     let resource: ApiResource = <Item as crate::Object>::api_resource(&());
     let options = InformerOptions::<DynamicObject>::default().list_mode(ListMode::Paged);
     let informer = client.informers().dynamic(&resource, options).unwrap();
@@ -450,7 +449,7 @@ async fn body_order_and_chunks_do_not_matter() {
             "{name}"
         );
     }
-    client.shutdown().await;
+    client.end().await;
 }
 
 // [I21] an object that does not decode breaks nothing; the last good version stays; a good one or a delete clears it
@@ -578,12 +577,12 @@ async fn panicking_error_handler_is_contained() {
     let _watch = script.stream();
     let client = Client::builder()
         .watch_error_handler(|_, _| panic!("on purpose"))
-        .build_with(script.client())
-        .unwrap();
+        .build_with(script.client());
+    let client = TestClient::new(client.unwrap());
     let informer = client.informers().typed::<Item>(paged()).unwrap();
     informer.start();
     informer.synced().await.unwrap();
-    client.shutdown().await;
+    client.end().await;
 }
 
 /// A kind whose metadata cannot be read while a switch is on.
@@ -620,7 +619,7 @@ mod unreadable {
     async fn informer_starts_over_after_a_panic() {
         let script = Script::new();
         script.json(&list("7", &[item_json("a", "u", 1)]));
-        let client = Client::new(script.client()).unwrap();
+        let client = TestClient::new(Client::new(script.client()).unwrap());
         let options = InformerOptions::default().list_mode(ListMode::Paged);
         let informer = client.informers().typed::<Unreadable>(options).unwrap();
         informer.start();
@@ -631,6 +630,6 @@ mod unreadable {
         let _watch = script.stream();
         informer.synced().await.unwrap();
         assert_eq!(informer.len(), 1);
-        client.shutdown().await;
+        client.end().await;
     }
 }

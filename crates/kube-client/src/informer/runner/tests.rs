@@ -6,22 +6,22 @@ use fake_apiserver::FakeApiServer;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
 
+use crate::Informer;
 use crate::error::Stopped;
 use crate::event::Event;
 use crate::informer::handler::{EventHandler, Handled, HandlerOptions, on_event, on_event_async};
 use crate::informer::options::InformerOptions;
-use crate::{Client, Informer};
+use crate::testing::TestClient;
 
 /// A client of a server that holds one object, and its informer.
-fn rig() -> (Client, Informer<ConfigMap>) {
+fn rig() -> (TestClient, Informer<ConfigMap>) {
     let server = FakeApiServer::new();
     let metadata = json!({"name": "a", "namespace": "default"});
     server
         .load(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}))
         .unwrap();
-    let client = Client::new(kube::Client::new(server.service(), "default")).unwrap();
+    let client = TestClient::on(&server);
     let informer = client.informers().typed(InformerOptions::default()).unwrap();
     (client, informer)
 }
@@ -37,10 +37,10 @@ async fn handler_dropped_by_the_stop_is_not_synced() {
         std::future::pending()
     });
     let registration = informer.add_handler(handler, HandlerOptions::default());
-    client.run_and_wait(&CancellationToken::new()).await.unwrap();
+    client.sync().await;
     called.notified().await;
     let (synced, removed) = (registration.synced(), registration.removed());
-    client.shutdown().await;
+    client.end().await;
     assert_eq!(synced.await, Err(Stopped));
     assert!(!registration.has_synced());
     removed.await;
@@ -62,14 +62,14 @@ async fn handler_removed_in_a_call_finishes_it() {
         }
     });
     let registration = informer.add_handler(handler, HandlerOptions::default());
-    client.run_and_wait(&CancellationToken::new()).await.unwrap();
+    client.sync().await;
     called.notified().await;
     registration.remove();
     assert!(!registration.has_synced());
     go_on.notify_one();
     registration.removed().await;
     assert!(registration.has_synced());
-    client.shutdown().await;
+    client.end().await;
 }
 
 /// Its batch size is not to be had.
@@ -90,9 +90,9 @@ impl EventHandler<ConfigMap> for Sizeless {
 async fn panicking_batch_size_does_not_end_the_handler() {
     let (client, informer) = rig();
     let registration = informer.add_handler(Sizeless, HandlerOptions::default());
-    client.run_and_wait(&CancellationToken::new()).await.unwrap();
+    client.sync().await;
     assert_eq!(registration.synced().await, Ok(()));
-    client.shutdown().await;
+    client.end().await;
 }
 
 // [I10] a handler that is removed before the start is dropped at once, with what it captured

@@ -148,7 +148,8 @@ async fn good_version_in_a_streaming_list_clears_the_bad_one() {
 async fn waiting_for_the_own_limit_is_no_failure() {
     let one = std::num::NonZeroU32::new(1).unwrap();
     let script = Script::new();
-    let client = Client::builder().qps(one, one).build_with(script.client()).unwrap();
+    let client = Client::builder().qps(one, one).build_with(script.client());
+    let client = TestClient::new(client.unwrap());
     let informers: Vec<Informer<Item>> = (0..50)
         .map(|n| client.informers().typed(paged().fields(format!("f={n}"))).unwrap())
         .collect();
@@ -172,7 +173,7 @@ async fn waiting_for_the_own_limit_is_no_failure() {
     }
     assert!(informers.iter().all(Informer::has_synced));
     assert!(informers.iter().all(|informer| informer.stats().failures == 0));
-    client.shutdown().await;
+    client.end().await;
 }
 
 // [I24] something else than an API server answers: told at once, not as a list that never ends
