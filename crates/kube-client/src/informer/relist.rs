@@ -90,7 +90,8 @@ impl<K: Object> Relist<K> {
     }
 
     /// An object of this key came that cannot be decoded: the last good version of it stays, if there is one. With another
-    /// uid it is another object, and the one that is known is gone.
+    /// uid it is another object, and the one that is known is gone. After the version went back nothing stays: what is known
+    /// may be of a history that was lost, and its version be given out again.
     /// Returns what is to be dropped once the store's lock is released.
     #[must_use = "drop it after the lock is released"]
     pub(crate) fn keep(&mut self, store: &Store<K>, key: KeyRef<'_>, uid: &str) -> Option<Arc<K>> {
@@ -101,7 +102,8 @@ impl<K: Object> Relist<K> {
                 return self.discard(key);
             }
         } else if let Some(slot) = store.find(key) {
-            if store.object(slot).is_some_and(|object| same(object.metadata().uid)) {
+            let known = store.object(slot);
+            if self.keep_unchanged && known.is_some_and(|object| same(object.metadata().uid)) {
                 self.kept.insert(slot);
             } else {
                 self.kept.remove(&slot);

@@ -6,6 +6,8 @@ use std::thread::ThreadId;
 
 use futures_util::FutureExt;
 
+use tokio_util::sync::CancellationToken;
+
 use super::*;
 use crate::informer::handler::BlockingHandler;
 
@@ -111,11 +113,14 @@ async fn removed_blocking_handler_ends_its_thread() {
 // [I39] dropping the last client waits for nobody; the thread ends with its call
 #[tokio::test]
 async fn dropping_the_client_does_not_wait_for_a_blocking_call() {
-    let (client, informer) = rig();
+    let server = FakeApiServer::new();
+    load(&server, "a");
+    let client = crate::Client::new(kube::Client::new(server.service(), "default")).unwrap(); // to be dropped as it runs
+    let informer = client.informers().typed(InformerOptions::default()).unwrap();
     let handled = Arc::new(AtomicBool::new(false));
     let (gate, handler) = gated(&handled);
     let registration = informer.add_handler(handler, HandlerOptions::default());
-    client.sync().await;
+    client.run_and_wait(&CancellationToken::new()).await.unwrap();
     until(|| gate.calls.load(Ordering::SeqCst) == 1).await;
     drop(client);
     assert!(registration.is_stopped() && !handled.load(Ordering::SeqCst));
