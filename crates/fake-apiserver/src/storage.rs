@@ -329,6 +329,9 @@ impl<T> Storage<T> {
         let resource: &Resource<T> = state.resource(cursor.resource);
         // Marked before looking, so that an event committed later wakes the cursor.
         cursor.wake.mark_unchanged();
+        if cursor.epoch < resource.restored {
+            return Batch::Closed;
+        }
         if resource.trimmed > cursor.after {
             return Batch::Behind;
         }

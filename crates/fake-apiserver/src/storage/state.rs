@@ -37,6 +37,8 @@ pub(super) struct Resource<T> {
     pub(super) closed: bool,
     /// Watches opened under an older epoch end once they have read all.
     pub(super) epoch: u64,
+    /// Watches opened under an epoch before this one end at once: what they would read next is of another history.
+    pub(super) restored: u64,
     pub(super) wake: Arc<watch::Sender<()>>,
 }
 
@@ -61,6 +63,7 @@ impl<T> State<T> {
             created: if ancient { 0 } else { self.rv },
             closed: false,
             epoch: 0,
+            restored: 0,
             wake: Arc::new(watch::Sender::new(())),
         });
         id
@@ -173,6 +176,7 @@ impl<T> State<T> {
         self.rv = rv;
         for resource in &mut self.resources {
             resource.epoch += 1;
+            resource.restored = resource.epoch;
             resource.created = resource.created.min(rv);
         }
         true

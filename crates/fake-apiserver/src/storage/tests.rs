@@ -247,6 +247,22 @@ fn ended_watches_end_and_new_ones_do_not() {
 }
 
 #[test]
+fn restored_log_shows_nothing_of_its_new_history_to_old_watches() {
+    // [F22] a store that went back breaks the watches on it
+    let log = Log::new(100);
+    let id = log.add_resource(true);
+    put(&log, id, "a", "1");
+    let mut lagging = log.watch_from(id, 0).unwrap();
+    let (_, mut current) = log.snapshot(id, &query(Range::All, None, 0, None));
+    assert!(log.restore(0));
+    put(&log, id, "b", "1");
+    put(&log, id, "c", "1");
+    for old in [&mut lagging, &mut current] {
+        assert!(matches!(log.read(old, 10), Batch::Closed));
+    }
+}
+
+#[test]
 fn parallel_updates_of_one_key_lose_none() {
     // [F10] the transaction retries inside, so concurrent changes never conflict.
     let log = Log::new(100_000);
