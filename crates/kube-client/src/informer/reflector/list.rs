@@ -120,14 +120,13 @@ impl<K: Object> Reflector<K> {
     }
 
     /// Takes one object of the list.
-    fn receive(&self, incoming: &mut Incoming<K>, object: Result<K, Undecodable>) {
+    fn receive(&self, incoming: &mut Incoming<K>, object: Result<Arc<K>, Undecodable>) {
         match object {
             Ok(object) => {
                 if !incoming.undecodable.is_empty() {
                     let key = object.metadata().key();
                     incoming.undecodable.retain(|bad| bad.key.as_ref() != Some(&key));
                 }
-                let object = Arc::new(object);
                 let dropped = self.shared.with_store(|store| incoming.relist.upsert(store, object));
                 drop(dropped); // not under the lock
             }
