@@ -4,14 +4,21 @@
 //! clock or the request log run on the in-memory server alone. Every case ends with [`Rig::end`], which asserts that
 //! nothing is left: no task, no watch, no handler.
 
+mod bodies;
 mod connection;
+mod expired;
+mod faults;
 mod handlers;
+mod histories;
 mod identity;
 mod index;
 mod lifecycle;
 mod lists;
 mod namespaces;
+mod packed;
+mod real_only;
 mod recovery;
+mod writes;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -7,6 +7,7 @@ mod delete;
 mod differential;
 mod edges;
 mod forbidden;
+mod found;
 mod fuzz;
 mod history;
 mod list_version;

@@ -37,6 +37,15 @@ impl Answer {
         }
     }
 
+    /// An answer without a body.
+    pub(crate) fn nothing(code: u16) -> Self {
+        Self {
+            code,
+            headers: Vec::new(),
+            body: bytes::Bytes::new().into(),
+        }
+    }
+
     /// The long answer of a health check.
     pub(crate) fn health(check: &str) -> Self {
         let text = format!(
@@ -63,13 +72,14 @@ impl Answer {
 
     /// Adds `Warning` headers.
     pub(crate) fn warnings(mut self, warnings: &[String]) -> Self {
-        for warning in warnings {
-            let text = warning.replace('\\', "\\\\").replace('"', "\\\"");
-            // A warning that HTTP cannot carry is left out, as the real server does.
-            if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{text}\"")) {
-                self.headers.push((WARNING, value));
-            }
-        }
+        self.headers
+            .extend(warnings.iter().filter_map(|text| Some((WARNING, warning(text)?))));
+        self
+    }
+
+    /// Adds a `Warning` header before those that are there.
+    pub(crate) fn warning_before(mut self, text: &str) -> Self {
+        self.headers.splice(0..0, warning(text).map(|value| (WARNING, value)));
         self
     }
 
@@ -83,6 +93,12 @@ impl Answer {
         }
         response
     }
+}
+
+/// The value of a `Warning` header. A warning that HTTP cannot carry is left out, as the real server does.
+fn warning(text: &str) -> Option<HeaderValue> {
+    let text = text.replace('\\', "\\\\").replace('"', "\\\"");
+    HeaderValue::from_str(&format!("299 - \"{text}\"")).ok()
 }
 
 impl From<Status> for Answer {

@@ -66,6 +66,15 @@ impl Body {
         Self(Inner::Stream(Box::new(source)))
     }
 
+    /// Its length, unless it is produced while it is read.
+    pub(crate) fn known_length(&self) -> Option<usize> {
+        match &self.0 {
+            Inner::Full(bytes) => Some(bytes.len()),
+            Inner::Stream(_) => None,
+            Inner::Done => Some(0),
+        }
+    }
+
     pub(crate) fn into_source(self) -> Box<dyn Source> {
         match self.0 {
             Inner::Full(bytes) => Box::new(Once(Some(bytes))),

@@ -7,6 +7,7 @@
 
 mod custom;
 mod error;
+mod media_type;
 mod meta;
 mod options;
 mod proto;
@@ -45,18 +46,16 @@ pub(crate) enum ContentType {
 impl ContentType {
     /// The format that a `Content-Type` header names; absent or empty means JSON, `None` an unsupported one (415).
     pub(crate) fn from_header(value: Option<&str>) -> Option<Self> {
-        match media_type(value.unwrap_or_default()).as_str() {
-            "" | "application/json" => Some(Self::Json),
+        let Some(value) = value.filter(|value| !value.is_empty()) else {
+            return Some(Self::Json);
+        };
+        match media_type::parse(value)?.as_str() {
+            "application/json" => Some(Self::Json),
             "application/yaml" => Some(Self::Yaml),
             "application/vnd.kubernetes.protobuf" => Some(Self::Protobuf),
             _ => None,
         }
     }
-}
-
-/// The media type of a header without its parameters, in lower case.
-pub(crate) fn media_type(header: &str) -> String {
-    header.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
 /// What happens to unknown and duplicate fields.
@@ -77,6 +76,8 @@ pub(crate) struct Decoded {
     pub(crate) kind: String,
     /// For `Warning` headers: unknown and duplicate fields (under `Warn`), repeated owner references (always).
     pub(crate) warnings: Vec<String>,
+    /// A custom resource of another version than the request's, which is refused with these warnings.
+    pub(crate) wrong_version: Option<DecodeError>,
 }
 
 /// Where a body comes from: a patched object is checked less before it is decoded.
@@ -158,6 +159,7 @@ fn decode_from(
     };
     let findings;
     let mut object;
+    let mut wrong_version = None;
     match resource.schema {
         Schema::Typed(id) => {
             (api_version, kind) = type_meta::check_typed(resource, &api_version, &kind)?;
@@ -168,10 +170,11 @@ fn decode_from(
                 let shown = String::from_utf8_lossy(&text);
                 return Err(unrecognized(format!("Object 'Kind' is missing in '{shown}'")));
             }
+            let body_type = (kind.as_str(), type_meta::split(&api_version).1);
+            (object, findings) = custom::object(resource, &tape, body_type, validation)?;
             if source == Source::Request {
-                type_meta::check_custom(resource, &api_version)?;
+                wrong_version = type_meta::check_custom(resource, &api_version).err();
             }
-            (object, findings) = custom::object(resource, &tape, validation)?;
         }
     }
     // The YAML parser has already spoken about duplicate keys.
@@ -182,7 +185,8 @@ fn decode_from(
             .filter(|text| !of_yaml || !text.starts_with("duplicate field ")),
     );
     if validation == FieldValidation::Strict && !syntax_findings.is_empty() {
-        return Err(DecodeError::strict(resource, syntax_findings));
+        let body_type = (kind.as_str(), type_meta::split(&api_version).1);
+        return Err(DecodeError::strict(resource, body_type, syntax_findings));
     }
     let mut warnings = if validation == FieldValidation::Warn {
         syntax_findings
@@ -195,6 +199,7 @@ fn decode_from(
         api_version,
         kind,
         warnings,
+        wrong_version,
     })
 }
 

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::answer::Answer;
 use crate::kinds::{Group, GroupVersion, Kinds, Resource, Verbs};
+use crate::negotiate::{self, Target};
 use crate::request::Request;
 use crate::server::Shared;
 use crate::status::Status;
@@ -19,17 +20,41 @@ pub(crate) fn serves(server: &Shared, path: &str) -> bool {
 pub(crate) fn serve(server: &Arc<Shared>, request: &Request) -> Option<Result<Answer, Status>> {
     let path = request.uri.path();
     if path == "/version" || path == "/version/" {
-        return Some(Ok(Answer::json(200, text(&version()))));
+        let accept = request.header(http::header::ACCEPT);
+        let json = accept.is_empty()
+            || accept.split(',').any(|range| {
+                let media_type = range.split(';').next().unwrap_or_default().trim();
+                matches!(media_type, "*/*" | "application/json")
+            });
+        return Some(if json {
+            Ok(Answer::json(200, text(&version())))
+        } else {
+            Err(negotiate::unroutable("application/json"))
+        });
     }
     let kinds = server.registry.snapshot();
     if matches!(path, "/api" | "/apis" | "/api/" | "/apis/") {
         return Some(root(&kinds, path.starts_with("/apis"), request));
     }
     if let Some(document) = document(&kinds, path) {
-        return Some(Ok(Answer::json(200, text(&document))));
+        return Some(plain(&kinds, path, request).map(|()| Answer::json(200, text(&document))));
     }
     // A group that is served knows that the version is not.
     Some(crate::route::absent(&kinds, group_of(path)?))
+}
+
+/// Checks that the client accepts a document of a group or a version as it is.
+///
+/// # Errors
+/// 406: the router's for the versions of built-in groups, the handler's for all others.
+fn plain(kinds: &Kinds, path: &str, request: &Request) -> Result<(), Status> {
+    let accept = request.header(http::header::ACCEPT);
+    let of_version = path.starts_with("/api/") || path.trim_end_matches('/').matches('/').count() == 3;
+    let group = group_of(path).and_then(|group| kinds.group(group));
+    if of_version && group.is_some_and(|group| !group.is_custom()) {
+        negotiate::route(accept, "")?;
+    }
+    negotiate::negotiate(accept, |target| target.is_none().then_some(())).ok_or_else(negotiate::not_acceptable)
 }
 
 /// The group that a path below `/api` or `/apis` speaks of.
@@ -42,10 +67,21 @@ pub(crate) fn group_of(path: &str) -> Option<&str> {
     }
 }
 
-/// True for `/apis` and `/apis/GROUP`, which answer every method as a GET.
-pub(crate) fn takes_all_methods(path: &str) -> bool {
-    let rest = path.strip_prefix("/apis").map(|rest| rest.trim_matches('/'));
-    rest.is_some_and(|rest| !rest.contains('/')) && (path.len() == 5 || path.as_bytes()[5] == b'/')
+/// True for `/apis`, `/apis/GROUP` and the versions of custom groups, which answer every method as a GET.
+pub(crate) fn takes_all_methods(server: &Shared, path: &str) -> bool {
+    let Some(rest) = path
+        .strip_prefix("/apis")
+        .filter(|rest| rest.is_empty() || rest.starts_with('/'))
+    else {
+        return false;
+    };
+    match rest.trim_matches('/').split_once('/') {
+        None => true,
+        Some((group, version)) => {
+            let kinds = server.registry.snapshot();
+            !version.contains('/') && kinds.group(group).is_some_and(Group::is_custom)
+        }
+    }
 }
 
 fn text(document: &Value) -> Vec<u8> {
@@ -68,29 +104,20 @@ const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
 /// `/api` or `/apis`, in the form that the client accepts.
 fn root(kinds: &Kinds, named: bool, request: &Request) -> Result<Answer, Status> {
     let accept = request.header(http::header::ACCEPT);
-    let mut aggregated = None;
-    for range in accept.split(',').map(str::trim).filter(|range| !range.is_empty()) {
-        let mut parts = range.split(';').map(str::trim);
-        let media_type = parts.next().unwrap_or_default();
-        let parameters: Vec<&str> = parts.collect();
-        let has = |parameter: &str| parameters.contains(&parameter);
-        let known = matches!(media_type, "application/json" | "application/*" | "*/*");
-        if known && has("as=APIGroupDiscoveryList") {
-            if has("g=apidiscovery.k8s.io") && has("v=v2") {
-                aggregated = Some(true);
-                break;
-            }
-        } else if known || media_type == "application/vnd.kubernetes.protobuf" && parameters.is_empty() {
-            aggregated = Some(false);
-            break;
-        }
+    if !named {
+        negotiate::route(accept, "")?;
     }
-    if aggregated.is_none() && !accept.trim().is_empty() {
-        return Err(Status::not_acceptable(
-            "application/json, application/yaml, application/vnd.kubernetes.protobuf",
-        ));
-    }
-    if aggregated == Some(true) {
+    let aggregated = Target {
+        kind: "APIGroupDiscoveryList",
+        group: "apidiscovery.k8s.io",
+        version: "v2",
+    };
+    let form = negotiate::negotiate(accept, |target| match target {
+        None => Some(false),
+        Some(target) => (target == aggregated).then_some(true),
+    });
+    let aggregated = form.ok_or_else(negotiate::not_acceptable)?;
+    if aggregated {
         let groups = kinds.groups().iter().filter(|group| group.name.is_empty() != named);
         let items: Vec<Value> = groups.map(aggregated_group).collect();
         let list = json!({

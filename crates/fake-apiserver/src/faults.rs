@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-pub(crate) use inject::FaultySource;
+pub(crate) use inject::{Chunked, FaultySource};
 pub(crate) use plan::{BodyFault, Plan, Refusal};
 
 use crate::request::{Request, Verb};
@@ -23,18 +23,20 @@ use crate::request::{Request, Verb};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The request waits that long, on tokio's clock, before the server looks at it.
+    /// The request waits that long, on tokio's clock, before the server looks at it. Several add up.
     Latency(Duration),
     /// The request is answered with an error and has no effect. Make it with [`Fault::status`].
     Status(StatusFault),
     /// The connection is refused: the service returns an error, over HTTP the connection breaks without an answer.
     /// The request has no effect.
     Refuse,
-    /// The request takes effect, but the client sees a broken connection instead of the answer.
+    /// The request takes effect, or is refused by the server itself, but the client sees a broken connection instead of
+    /// the answer. Rules that were injected later are not asked.
     LoseResponse,
     /// The server forgets its history up to now before it looks at the request: older resourceVersions are expired.
     Compact,
-    /// A watch ends cleanly after that many events (bookmarks do not count); 0 ends it right after it opened.
+    /// A watch ends cleanly after that many events; 0 ends it right after it opened. The initial events count,
+    /// bookmarks do not.
     EndWatch {
         /// Events delivered before the end.
         after: usize,
@@ -53,6 +55,24 @@ pub enum Fault {
         /// Where the break falls.
         cut: Cut,
     },
+    /// After that many events of a watch, or pieces of another body, nothing comes any more, not even a bookmark, and the
+    /// connection stays open: as when a firewall has forgotten it. Nothing the server does ends such a watch.
+    Silence {
+        /// Events or pieces delivered before the silence.
+        after: usize,
+    },
+    /// The body comes in chunks of so many bytes, cut wherever that falls: in the middle of a line, a character, a number.
+    Chunks {
+        /// The length of a chunk; 0 counts as 1.
+        size: usize,
+    },
+    /// A web page answers instead of the server, as one of a proxy on the way. The request has no effect.
+    Page {
+        /// The HTTP code; it may be a success.
+        code: u16,
+        /// The page, sent as `text/html`.
+        body: String,
+    },
     /// A watch sends no bookmarks, but for the one that ends the initial events.
     WithholdBookmarks,
     /// A watch never sends the bookmark that ends the initial events.
@@ -64,7 +84,7 @@ pub enum Fault {
 pub enum Cut {
     /// Between two events or pieces.
     Between,
-    /// In the middle of the next event or piece: its first half is delivered.
+    /// In the middle of the next event, bookmark or piece: its first half is delivered.
     MidLine,
 }
 
@@ -79,7 +99,11 @@ pub struct StatusFault {
 
 impl StatusFault {
     /// An error with this HTTP code, and the reason and text that a real server gives with it.
+    ///
+    /// # Panics
+    /// If the code is not that of an error, 400 to 599.
     pub fn new(code: u16) -> Self {
+        assert!((400..600).contains(&code), "{code} is not the code of an error");
         Self {
             code,
             reason: None,
@@ -118,6 +142,9 @@ impl From<StatusFault> for Fault {
 
 impl Fault {
     /// The error that a real server gives with this HTTP code. For more, use [`StatusFault`].
+    ///
+    /// # Panics
+    /// As [`StatusFault::new`].
     pub fn status(code: u16) -> Self {
         Self::Status(StatusFault::new(code))
     }
@@ -127,8 +154,12 @@ impl Fault {
 ///
 /// # Guarantees
 /// Rules are asked in the order in which they were injected. All that match apply, up to and including the first
-/// that answers or refuses the request. The result depends only on the requests and, for [`chance`](Self::chance),
-/// on the seed of the server: the same requests in the same order meet the same faults.
+/// that answers or refuses the request or loses its answer. Where several would end the body of one answer, the first
+/// that is due does, and of those that are due at once the one that was injected first. Faults of watches leave a watch
+/// alone that the server itself refuses.
+///
+/// The result depends only on the requests and, for [`chance`](Self::chance), on the seed of the server: the same
+/// requests in the same order meet the same faults under the same rules.
 ///
 /// # Examples
 /// ```
@@ -298,8 +329,21 @@ struct Active {
 #[derive(Debug)]
 struct Counter {
     fired: AtomicU64,
+    /// How often it may fire.
+    allowed: u64,
     removed: AtomicBool,
     changed: watch::Sender<()>,
+}
+
+impl Counter {
+    fn remove(&self) {
+        self.removed.store(true, Ordering::SeqCst);
+        self.changed.send_replace(());
+    }
+
+    fn is_removed(&self) -> bool {
+        self.removed.load(Ordering::SeqCst)
+    }
 }
 
 /// An injected rule: says how often it fired and removes it. Dropping the handle leaves the rule in force.
@@ -307,24 +351,37 @@ struct Counter {
 pub struct RuleHandle(Arc<Counter>);
 
 impl RuleHandle {
-    /// How often the rule has fired.
+    /// How often the rule has fired: how many requests it was applied to, whether or not a fault of their bodies has come
+    /// about yet.
     pub fn fired(&self) -> u64 {
         self.0.fired.load(Ordering::SeqCst)
     }
 
-    /// Takes the rule out of force. A watch that has met the fault keeps it.
+    /// Takes the rule out of force. A request that has met the fault keeps it: a watch, or one that waits out a latency.
     pub fn remove(&self) {
-        self.0.removed.store(true, Ordering::SeqCst);
+        self.0.remove();
     }
 
     /// Waits until the rule has fired at least `times` times.
     ///
+    /// # Panics
+    /// If that cannot come any more, since the rule was removed or may fire [`times`](Rule::times) fewer: a test would
+    /// wait for ever.
+    ///
     /// # Cancel safety
     /// Dropping the future loses nothing.
     pub async fn wait_fired(&self, times: u64) {
+        let allowed = self.0.allowed;
+        assert!(times <= allowed, "the rule fires at most {allowed} times, not {times}");
         let mut changed = self.0.changed.subscribe();
+        let done = || self.fired() >= times;
         // The sender lives in the counter that this handle owns, so waiting cannot fail.
-        let _ = changed.wait_for(|()| self.fired() >= times).await;
+        let _ = changed.wait_for(|()| done() || self.0.is_removed()).await;
+        assert!(
+            done(),
+            "the rule was removed when it had fired {} times, not {times}",
+            self.fired()
+        );
     }
 }
 
@@ -357,6 +414,7 @@ impl Faults {
     pub(crate) fn add(&self, rule: Rule) -> RuleHandle {
         let shared = Arc::new(Counter {
             fired: AtomicU64::new(0),
+            allowed: rule.times.unwrap_or(u64::MAX),
             removed: AtomicBool::new(false),
             changed: watch::Sender::new(()),
         });
@@ -378,7 +436,7 @@ impl Faults {
     pub(crate) fn clear(&self) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         for active in inner.rules.drain(..) {
-            active.shared.removed.store(true, Ordering::SeqCst);
+            active.shared.remove();
         }
         self.any.store(false, Ordering::SeqCst);
     }
@@ -393,13 +451,13 @@ impl Faults {
         {
             let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
             let Inner { rules, random } = &mut *inner;
-            rules.retain(|active| !active.shared.removed.load(Ordering::SeqCst));
+            rules.retain(|active| !active.shared.is_removed());
             for active in rules.iter_mut() {
                 if active.fires(request, random) {
                     active.shared.fired.fetch_add(1, Ordering::SeqCst);
                     fired.push(Arc::clone(&active.shared));
                     plan.add(&active.rule.fault, request);
-                    if plan.refusal.is_some() {
+                    if plan.refusal.is_some() || plan.lose_response {
                         break;
                     }
                 }

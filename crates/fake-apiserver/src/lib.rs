@@ -55,6 +55,7 @@ mod namespaces;
 mod negotiate;
 mod object;
 mod openapi;
+mod packed;
 mod patch;
 mod request;
 mod request_log;
@@ -74,7 +75,7 @@ pub use body::{Body, BodyError};
 pub use faults::{Cut, Fault, Rule, RuleHandle, StatusFault};
 pub use request::Verb;
 pub use request_log::RequestRecord;
-pub use server::{BuildError, Builder, FakeApiServer};
+pub use server::{BuildError, Builder, FakeApiServer, HistoryEntry};
 pub use service::{FakeService, ServiceError};
 
 /// The examples of the README, compiled and run.

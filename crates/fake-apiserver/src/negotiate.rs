@@ -1,5 +1,8 @@
-//! Which representation a client accepts.
+//! Which representation a client accepts: first the router in front of the built-in kinds looks, then the handler.
+//!
+//! Start at [`representation`].
 
+use crate::kinds::Resource;
 use crate::status::Status;
 
 /// The form of an object in an answer.
@@ -11,6 +14,15 @@ pub(crate) enum Representation {
     Metadata,
     /// A table for people.
     Table,
+}
+
+/// What a client wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// A form that can be had.
+    Form(Representation),
+    /// One object as a list or a list as one object: refused when there is something to show.
+    Unfit,
 }
 
 /// Where an answer is used: what may be asked for differs.
@@ -28,130 +40,236 @@ const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kube
 /// What the router of a collection that can be watched lists besides.
 const STREAMS: &str = ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 
-/// Picks the first form of an `Accept` header that can be had.
-/// `reads` says that the request is a GET.
-///
-/// # Errors
-/// 406 if none can.
-pub(crate) fn representation(
-    accept: &str,
-    shape: Shape,
-    kind: &str,
-    custom: bool,
-    reads: bool,
-) -> Result<Representation, Status> {
-    if accept.trim().is_empty() {
-        return Ok(Representation::Full);
+/// One part of an `Accept` header, read as Go's negotiation reads it.
+struct Clause<'a> {
+    media_type: &'a str,
+    subtype: &'a str,
+    parameters: Vec<(&'a str, &'a str)>,
+    quality: f32,
+}
+
+/// What a client wants an answer converted to: the parameters `as`, `g` and `v`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Target<'a> {
+    pub(crate) kind: &'a str,
+    pub(crate) group: &'a str,
+    pub(crate) version: &'a str,
+}
+
+/// The clauses of a header, the most wanted first. What is malformed is left out.
+fn clauses(accept: &str) -> Vec<Clause<'_>> {
+    let mut clauses: Vec<_> = accept.split(',').filter_map(clause).collect();
+    // Stable: of equal ones the first wins. A quality of 0 is the least wanted, not refused.
+    let rank = |clause: &Clause<'_>| (clause.media_type == "*", clause.subtype == "*");
+    clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality).then_with(|| rank(a).cmp(&rank(b))));
+    clauses
+}
+
+fn clause(text: &str) -> Option<Clause<'_>> {
+    let mut parts = text.split(';');
+    let range = parts.next()?.trim();
+    let (media_type, subtype) = match range.split_once('/') {
+        Some((media_type, subtype)) if !subtype.is_empty() => (media_type.trim(), subtype.trim()),
+        _ if range == "*" => ("*", "*"),
+        _ => return None,
+    };
+    if subtype.contains('/') {
+        return None;
     }
-    if let Some(found) = accept.split(',').find_map(|range| one(range, shape, custom)) {
-        return Ok(found);
+    let mut quality = 1.0;
+    let mut parameters = Vec::new();
+    for part in parts {
+        let Some((name, value)) = part.split_once('=').filter(|(_, value)| !value.is_empty()) else {
+            continue;
+        };
+        match name.trim() {
+            _ if value.contains('=') => {}
+            "q" => quality = value.parse().unwrap_or(0.0),
+            name => parameters.push((name, value.trim())),
+        }
     }
-    let wants = |name: &str| accept.split([';', ',']).any(|part| part.trim() == format!("as={name}"));
-    Err(match shape {
-        Shape::List if wants("PartialObjectMetadata") => {
-            let text = format!("you requested PartialObjectMetadata, but the requested object is a list ({kind}List)");
-            Status::new(406, "NotAcceptable", text)
-        }
-        Shape::Object if wants("PartialObjectMetadataList") => {
-            let text =
-                format!("you requested PartialObjectMetadataList, but the requested object is not a list ({kind})");
-            Status::new(406, "NotAcceptable", text)
-        }
-        // The router knows the media type; it is the form that cannot be had.
-        _ if custom
-            || accept
-                .split(',')
-                .any(|range| routed(range.split(';').next().unwrap_or_default().trim())) =>
-        {
-            Status::not_acceptable(ACCEPTED)
-        }
-        _ => {
-            let streams = if reads && shape != Shape::Object { STREAMS } else { "" };
-            let mut status = Status::new(
-                406,
-                "NotAcceptable",
-                format!("406: Not Acceptable\n\nAvailable representations: {ACCEPTED}{streams}"),
-            );
-            status.details = Some(Box::default());
-            status
-        }
+    Some(Clause {
+        media_type,
+        subtype,
+        parameters,
+        quality,
     })
 }
 
-/// Whether the router in front of the built-in kinds knows a media type.
-fn routed(media_type: &str) -> bool {
-    matches!(
-        media_type,
-        "*/*" | "application/json" | "application/vnd.kubernetes.protobuf" | "application/yaml"
-    )
+impl<'a> Clause<'a> {
+    /// Whether the server writes this media type.
+    fn is_known(&self) -> bool {
+        let application = self.media_type == "application";
+        (application && matches!(self.subtype, "json" | "yaml" | "vnd.kubernetes.protobuf" | "*"))
+            || (self.media_type == "*" && self.subtype == "*")
+    }
+
+    /// What the answer is to be converted to; one part of it is enough to ask.
+    fn target(&self) -> Option<Target<'a>> {
+        let mut target = None;
+        for (name, value) in &self.parameters {
+            let target = match *name {
+                "as" | "g" | "v" => target.get_or_insert_with(Target::default),
+                _ => continue,
+            };
+            match *name {
+                "as" => target.kind = value,
+                "g" => target.group = value,
+                _ => target.version = value,
+            }
+        }
+        target
+    }
+
+    fn streams(&self) -> Option<&'a str> {
+        let stream = self.parameters.iter().find(|(name, _)| *name == "stream");
+        stream.map(|(_, value)| *value)
+    }
 }
 
-fn one(range: &str, shape: Shape, custom: bool) -> Option<Representation> {
-    let mut parts = range.split(';').map(str::trim);
-    let media_type = parts.next().unwrap_or_default();
-    // Answers are JSON; clients that prefer protobuf read the answer's content type and accept JSON too.
-    let known = routed(media_type);
-    // The router in front of the built-in kinds knows no partial wildcard.
-    let wildcard = custom && media_type == "application/*";
-    if !(known || wildcard) {
-        return None;
+/// Picks the first clause of an `Accept` header of which `allows` makes something. An empty header is one clause
+/// without a target.
+pub(crate) fn negotiate<T>(accept: &str, allows: impl Fn(Option<Target<'_>>) -> Option<T>) -> Option<T> {
+    if accept.is_empty() {
+        return allows(None);
     }
-    let (mut kind, mut group, mut version, mut quality) = ("", "", "", "1");
-    for part in parts {
-        match part.split_once('=').unwrap_or((part, "")) {
-            ("as", value) => kind = value,
-            ("g", value) => group = value,
-            ("v", value) => version = value,
-            ("q", value) => quality = value,
-            _ => {}
+    clauses(accept)
+        .iter()
+        .filter(|clause| clause.is_known() && clause.streams().is_none_or(|stream| stream == "watch"))
+        .find_map(|clause| allows(clause.target()))
+}
+
+/// What the router in front of the built-in kinds says before anything else.
+///
+/// # Errors
+/// 406 if it knows no media type of the header; `more` is what it lists besides the usual ones.
+pub(crate) fn route(accept: &str, more: &str) -> Result<(), Status> {
+    let known = |range: &str| {
+        matches!(
+            range.split(';').next().unwrap_or_default().trim(),
+            "*/*" | "application/json" | "application/vnd.kubernetes.protobuf" | "application/yaml"
+        )
+    };
+    if accept.is_empty() || accept.split(',').any(known) {
+        return Ok(());
+    }
+    Err(unroutable(&format!("{ACCEPTED}{more}")))
+}
+
+/// 406 of the router.
+pub(crate) fn unroutable(available: &str) -> Status {
+    let mut status = Status::new(
+        406,
+        "NotAcceptable",
+        format!("406: Not Acceptable\n\nAvailable representations: {available}"),
+    );
+    status.details = Some(Box::default());
+    status
+}
+
+/// 406 of the handler.
+pub(crate) fn not_acceptable() -> Status {
+    Status::not_acceptable(ACCEPTED)
+}
+
+/// Picks the form of an answer about a resource by the `Accept` header.
+/// `reads` says that the request is a GET.
+///
+/// # Errors
+/// 406 if none can be had.
+pub(crate) fn representation(accept: &str, shape: Shape, custom: bool, reads: bool) -> Result<Wanted, Status> {
+    if !custom {
+        route(accept, if reads && shape != Shape::Object { STREAMS } else { "" })?;
+    }
+    let allows = |target: Option<Target<'_>>| {
+        let Some(target) = target else {
+            return Some(Wanted::Form(Representation::Full));
+        };
+        if target.group != "meta.k8s.io" || !matches!(target.version, "v1" | "v1beta1") {
+            return None;
         }
-    }
-    if quality.parse::<f32>().is_ok_and(|quality| quality == 0.0) {
-        return None;
-    }
-    if kind.is_empty() {
-        return Some(Representation::Full);
-    }
-    if group != "meta.k8s.io" || !matches!(version, "v1" | "v1beta1") {
-        return None;
-    }
-    match (kind, shape) {
-        ("Table", _) => Some(Representation::Table),
-        ("PartialObjectMetadata", Shape::Object | Shape::Watch) | ("PartialObjectMetadataList", Shape::List) => {
-            Some(Representation::Metadata)
+        match (target.kind, shape) {
+            ("Table", _) => Some(Wanted::Form(Representation::Table)),
+            ("PartialObjectMetadata", Shape::Object | Shape::Watch) | ("PartialObjectMetadataList", Shape::List) => {
+                Some(Wanted::Form(Representation::Metadata))
+            }
+            ("PartialObjectMetadata" | "PartialObjectMetadataList", _) => Some(Wanted::Unfit),
+            _ => None,
         }
-        _ => None,
-    }
+    };
+    negotiate(accept, allows).ok_or_else(not_acceptable)
+}
+
+/// 406 for one object in the form of a list, or a list in the form of one object. The text names the Go type.
+pub(crate) fn unfit(shape: Shape, resource: &Resource) -> Status {
+    let (package, kind) = if resource.custom {
+        ("unstructured", "Unstructured")
+    } else {
+        (resource.go_package(), &*resource.kind)
+    };
+    let text = match shape {
+        Shape::List => {
+            format!("you requested PartialObjectMetadata, but the requested object is a list (*{package}.{kind}List)")
+        }
+        Shape::Object | Shape::Watch => format!(
+            "you requested PartialObjectMetadataList, but the requested object is not a list (*{package}.{kind})"
+        ),
+    };
+    Status::new(406, "NotAcceptable", text)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn form(accept: &str, shape: Shape) -> Result<Wanted, u16> {
+        representation(accept, shape, false, true).map_err(|status| status.code)
+    }
+
     #[test]
     fn first_acceptable_form_wins() {
-        let table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
-        assert_eq!(
-            representation(table, Shape::List, "Pod", false, true),
-            Ok(Representation::Table)
-        );
-        assert_eq!(
-            representation("", Shape::List, "Pod", false, true),
-            Ok(Representation::Full)
-        );
+        let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
         let metadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
-        assert_eq!(
-            representation(metadata, Shape::Object, "Pod", false, true),
-            Ok(Representation::Metadata)
-        );
-        // [F4] the single form is refused for a list
-        assert_eq!(
-            representation(metadata, Shape::List, "Pod", false, true).map_err(|status| status.code),
-            Err(406)
-        );
-        assert_eq!(
-            representation("text/plain", Shape::Object, "Pod", false, true).map_err(|status| status.code),
-            Err(406)
-        );
+        for (accept, shape, expected) in [
+            (
+                format!("{table},application/json"),
+                Shape::List,
+                Ok(Wanted::Form(Representation::Table)),
+            ),
+            (String::new(), Shape::List, Ok(Wanted::Form(Representation::Full))),
+            (
+                metadata.to_owned(),
+                Shape::Object,
+                Ok(Wanted::Form(Representation::Metadata)),
+            ),
+            // [F4] the single form is refused for a list, when it is shown
+            (metadata.to_owned(), Shape::List, Ok(Wanted::Unfit)),
+            ("text/plain".to_owned(), Shape::Object, Err(406)),
+            // The wishes count before the order.
+            (
+                format!("application/json;q=0.1,{table}"),
+                Shape::List,
+                Ok(Wanted::Form(Representation::Table)),
+            ),
+            (
+                format!("*/*,{table}"),
+                Shape::List,
+                Ok(Wanted::Form(Representation::Table)),
+            ),
+            (
+                "application/json;q=0".to_owned(),
+                Shape::Object,
+                Ok(Wanted::Form(Representation::Full)),
+            ),
+            // Half a target cannot be had.
+            ("application/json;v=v1".to_owned(), Shape::Object, Err(406)),
+            (
+                "application/json;pretty=1;x".to_owned(),
+                Shape::Object,
+                Ok(Wanted::Form(Representation::Full)),
+            ),
+        ] {
+            assert_eq!(form(&accept, shape), expected, "{accept} {shape:?}");
+        }
     }
 }

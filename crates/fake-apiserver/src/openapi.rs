@@ -10,11 +10,6 @@ use crate::request::Request;
 use crate::server::Shared;
 use crate::status::Status;
 
-/// True if a GET of the path gives a document.
-pub(crate) fn serves(path: &str) -> bool {
-    path == "/openapi/v2" || path == "/openapi/v3"
-}
-
 /// The document at the path, if there is one.
 pub(crate) fn serve(server: &Arc<Shared>, request: &Request) -> Option<Result<Answer, Status>> {
     let path = request.uri.path();
@@ -22,15 +17,19 @@ pub(crate) fn serve(server: &Arc<Shared>, request: &Request) -> Option<Result<An
     let document = match path {
         "/openapi/v2" => v2(&kinds),
         "/openapi/v3" => index(&kinds),
-        _ => v3(&kinds, path.strip_prefix("/openapi/v3/")?)?,
+        _ => match v3(&kinds, path.strip_prefix("/openapi/v3/")?) {
+            Some(document) => document,
+            None => return Some(Ok(Answer::nothing(404))),
+        },
     };
     let accept = request.header(http::header::ACCEPT);
     if path == "/openapi/v2" && accept.contains("com.github.proto-openapi.spec.v2") {
         return Some(Ok(Answer::json(200, v2_protobuf()).content_type(V2_PROTOBUF)));
     }
-    let protobuf_only = !accept.is_empty() && !accept.contains("json") && !accept.contains('*');
-    if protobuf_only {
-        return Some(Err(Status::not_acceptable("application/json")));
+    // The index does not look at what is accepted, and what is no media type is left out.
+    let refused = accept.contains('/') && !accept.contains("json") && !accept.contains('*');
+    if refused && path != "/openapi/v3" {
+        return Some(Ok(Answer::nothing(406)));
     }
     let mut body = document.to_string().into_bytes();
     body.push(b'\n');
@@ -109,6 +108,8 @@ fn v3(kinds: &Kinds, wanted: &str) -> Option<Value> {
             "type": "object",
             "x-kubernetes-group-version-kind": [gvk],
             "x-kubernetes-preserve-unknown-fields": true,
+            // What `kubectl explain` shows.
+            "description": "This in-memory API server has no descriptions of kinds and fields.",
         });
         schemas.insert(schema, open);
     }

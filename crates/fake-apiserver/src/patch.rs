@@ -44,7 +44,13 @@ impl PatchType {
     ///
     /// [`PatchError::UnsupportedMediaType`], with the server's text: built-in kinds do not list what they take.
     pub(crate) fn from_header(content_type: Option<&str>, resource: &Resource) -> Result<Self, PatchError> {
-        let given = codec::media_type(content_type.unwrap_or_default());
+        // Unlike other media types, these are compared as they are written.
+        let given = content_type
+            .unwrap_or_default()
+            .split(';')
+            .next()
+            .unwrap_or_default()
+            .trim();
         let found = Self::ALL.into_iter().find(|patch| patch.media_type() == given);
         match found {
             Some(patch) if SUPPORTED.contains(&patch) => Ok(patch),

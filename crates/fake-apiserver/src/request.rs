@@ -81,6 +81,8 @@ pub(crate) struct ResourcePath {
     pub(crate) tail: bool,
     /// The old form `/watch/` before the resource.
     pub(crate) legacy_watch: bool,
+    /// The path has the place of a namespace, with nothing in it.
+    pub(crate) empty_namespace: bool,
 }
 
 /// The decoded query of a request.
@@ -175,7 +177,8 @@ impl Request {
 /// The verb of a method on a path.
 fn verb(method: &Method, path: &ResourcePath, query: &Query) -> Verb {
     match *method {
-        Method::GET if path.legacy_watch => Verb::Watch,
+        // Whether another method than GET may is for the handler.
+        _ if path.legacy_watch => Verb::Watch,
         Method::GET if path.name.is_some() => Verb::Get,
         Method::GET if query.flag("watch") => Verb::Watch,
         Method::GET => Verb::List,
@@ -214,6 +217,7 @@ impl ResourcePath {
         let of_namespace = |part: &str| part == "status" || part == "finalize";
         if rest.len() > 2 && rest[0] == "namespaces" && !(rest.len() == 3 && of_namespace(&rest[2])) {
             found.namespace = Some(std::mem::take(&mut rest[1])).filter(|namespace| !namespace.is_empty());
+            found.empty_namespace = found.namespace.is_none();
             rest.drain(..2);
         }
         let mut rest = rest.into_iter();

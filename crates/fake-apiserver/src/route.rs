@@ -7,10 +7,9 @@ use http::Method;
 use crate::answer::Answer;
 use crate::crd;
 use crate::discovery;
-use crate::hooks;
-use crate::kinds::{Group, Kinds};
+use crate::kinds::Kinds;
 use crate::openapi;
-use crate::request::{Request, Verb, well_escaped};
+use crate::request::{Request, well_escaped};
 use crate::server::Shared;
 use crate::status::Status;
 use crate::verbs::{self, Context};
@@ -71,12 +70,6 @@ async fn resource(
         id,
     };
     let answer = verbs::run(context).await;
-    let answer = match hooks::deprecation(resource) {
-        Some(text) if request.verb != Verb::Other => {
-            Ok(answer.unwrap_or_else(Answer::from).warnings(&[text.to_owned()]))
-        }
-        _ => answer,
-    };
     if answer.is_ok() && request.verb.writes() && crd::is_definition(resource) {
         crd::reconcile(server);
     }
@@ -85,14 +78,8 @@ async fn resource(
 
 /// The answer for what a group does not serve: a group of built-in kinds says so, for all others nobody is there.
 pub(crate) fn absent(kinds: &Kinds, group: &str) -> Result<Answer, Status> {
-    let custom = |group: &Group| {
-        group
-            .versions
-            .iter()
-            .all(|version| version.resources.iter().all(|resource| resource.custom))
-    };
     match kinds.group(group) {
-        Some(group) if !custom(group) => Err(Status::unknown_resource()),
+        Some(group) if !group.is_custom() => Err(Status::unknown_resource()),
         _ => Ok(Answer::page_not_found()),
     }
 }
@@ -110,15 +97,16 @@ fn other(server: &Arc<Shared>, request: &Request) -> Result<Answer, Status> {
             Answer::text(200, "ok")
         });
     }
-    // The documents of groups do not look at the method.
-    if request.method != Method::GET && !discovery::takes_all_methods(path) {
-        if discovery::serves(server, path) || openapi::serves(path) {
+    // These documents do not look at the method.
+    if let Some(answer) = openapi::serve(server, request) {
+        return answer;
+    }
+    if request.method != Method::GET && !discovery::takes_all_methods(server, path) {
+        if discovery::serves(server, path) {
             return Err(Status::method_not_allowed());
         }
         let absent = discovery::group_of(path).map(|group| absent(&server.registry.snapshot(), group));
         return absent.unwrap_or_else(|| Ok(Answer::page_not_found()));
     }
-    openapi::serve(server, request)
-        .or_else(|| discovery::serve(server, request))
-        .unwrap_or_else(|| Ok(Answer::page_not_found()))
+    discovery::serve(server, request).unwrap_or_else(|| Ok(Answer::page_not_found()))
 }

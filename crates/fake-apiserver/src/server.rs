@@ -13,6 +13,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 pub use builder::{BuildError, Builder};
+pub use introspect::HistoryEntry;
 
 use crate::clock::{Clock, Names};
 use crate::crd::Definitions;

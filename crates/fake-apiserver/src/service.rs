@@ -13,7 +13,8 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 
 use crate::answer::Answer;
 use crate::body::Body;
-use crate::faults::{FaultySource, Refusal};
+use crate::faults::{BodyFault, Chunked, FaultySource, Refusal};
+use crate::packed;
 use crate::request::Request;
 use crate::request_log::RequestRecord;
 use crate::route;
@@ -114,14 +115,28 @@ async fn handle(shared: &Arc<Shared>, request: &Request) -> Result<http::Respons
             return Err(ServiceError::Refused);
         }
         Some(Refusal::Status(status)) => Answer::from(*status),
+        Some(Refusal::Page { code, body }) => Answer {
+            code,
+            headers: Vec::new(),
+            body: body.into_bytes().into(),
+        }
+        .content_type("text/html; charset=utf-8"),
         None => route::route(shared, request).await,
     };
     if plan.lose_response {
         shared.log.push(record);
         return Err(ServiceError::Reset);
     }
-    if !plan.body.is_empty() {
-        answer.body = Body::stream(FaultySource::new(answer.body.into_source(), plan.body));
+    let mut spoils = plan.body;
+    if answer.code != 200 {
+        spoils.retain(BodyFault::meets_errors);
+    }
+    if !spoils.is_empty() {
+        answer.body = Body::stream(FaultySource::new(answer.body.into_source(), spoils));
+    }
+    let mut answer = packed::pack(request, answer).await;
+    if let Some(size) = plan.chunks {
+        answer.body = Body::stream(Chunked::new(answer.body.into_source(), size));
     }
     record.status = Some(answer.code);
     shared.log.push(record);

@@ -2,6 +2,7 @@
 //!
 //! The builder knows when `details.kind` is the plural, the Kind or absent. Start at [`Status`].
 
+use std::collections::HashSet;
 use std::fmt;
 
 use serde::Serialize;
@@ -214,12 +215,15 @@ impl Status {
 
     /// 422. The text and `details.kind` name the Kind; `why` is the list of errors as one text.
     pub(crate) fn invalid(subject: Subject<'_>, name: &str, causes: Vec<Cause>) -> Self {
+        let mut seen = HashSet::with_capacity(causes.len());
         let texts: Vec<String> = causes
             .iter()
             .map(|cause| match cause.field.as_str() {
                 "" => cause.message.clone(),
                 field => format!("{field}: {}", cause.message),
             })
+            // The text says each once, whatever the causes do.
+            .filter(|text| seen.insert(text.clone()))
             .collect();
         let why = match texts.as_slice() {
             [one] => one.clone(),

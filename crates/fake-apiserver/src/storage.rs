@@ -344,6 +344,37 @@ impl<T> Storage<T> {
         Batch::Idle
     }
 
+    /// Goes back to the state at `rv`: what was written later is gone, its revisions will be given out again, and every
+    /// watch ends. False, and nothing happens, if that state is not known any more or not yet.
+    pub(crate) fn restore(&self, rv: Revision) -> bool {
+        let wakes = {
+            let mut state = self.write_state();
+            if !state.restore(rv) {
+                return false;
+            }
+            self.revision.send_replace(rv);
+            state.wakes()
+        };
+        for wake in wakes {
+            wake.send_replace(());
+        }
+        true
+    }
+
+    /// The next commit gets a revision that is higher by `revisions`, and nothing before now is remembered.
+    pub(crate) fn skip(&self, revisions: Revision) {
+        let mut state = self.write_state();
+        state.rv += revisions;
+        let rv = state.rv;
+        state.compact(rv);
+        self.revision.send_replace(rv);
+    }
+
+    /// The events of a resource after `after` that are remembered, oldest first.
+    pub(crate) fn events_after(&self, resource: ResourceId, after: Revision) -> Vec<Arc<Entry<T>>> {
+        self.read_state().resource(resource).after(after, usize::MAX)
+    }
+
     /// Forgets every event and every old version up to `rv` (at most the current revision).
     /// Reads and watches from older revisions then fail as expired.
     pub(crate) fn compact(&self, rv: Revision) {

@@ -35,8 +35,11 @@ const KNOWN: &[(&str, &str, Cells)] = &[
         vec![name(object), field(object, "type"), count.into(), age.into()]
     }),
     ("apiextensions.k8s.io", "customresourcedefinitions", |object, _| {
+        let spec = field(object, "spec");
         vec![
             name(object),
+            text(&spec, "/scope"),
+            served_versions(&spec).into(),
             created(object).map_or(Value::Null, |time| crate::clock::time_text(time).into()),
         ]
     }),
@@ -157,6 +160,20 @@ fn field(object: &Object, name: &str) -> Value {
 
 fn text(value: &Value, path: &str) -> Value {
     value.pointer(path).cloned().unwrap_or_else(|| "".into())
+}
+
+/// The served versions of a definition, and which of them is stored: `v1(storage),v2`.
+fn served_versions(spec: &Value) -> String {
+    let versions = spec["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let served = versions.iter().filter(|version| version["served"] == true);
+    let names: Vec<String> = served
+        .map(|version| {
+            let name = version["name"].as_str().unwrap_or_default();
+            let mark = if version["storage"] == true { "(storage)" } else { "" };
+            format!("{name}{mark}")
+        })
+        .collect();
+    names.join(",")
 }
 
 /// The value of an additional printer column. Simple paths only: names and the dots between them.

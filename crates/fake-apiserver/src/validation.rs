@@ -8,7 +8,7 @@ mod meta;
 mod names;
 
 pub(crate) use field_error::{ErrorKind, FieldError};
-pub(crate) use meta::{keep_system_fields, validate_create, validate_update};
+pub(crate) use meta::{join, keep_system_fields, tells_repeats, validate_create, validate_update};
 pub(crate) use names::{label_key_errors, label_value_errors};
 
 use crate::kinds::Resource;

@@ -20,8 +20,9 @@ use std::sync::Arc;
 
 use crate::answer::Answer;
 use crate::codec::go_quote;
+use crate::hooks;
 use crate::kinds::{Resource, Verb as KindVerb};
-use crate::negotiate::{Representation, Shape, representation};
+use crate::negotiate::{Representation, Shape, Wanted, representation, unfit};
 use crate::request::{Request, ResourcePath, Verb};
 use crate::server::Shared;
 use crate::status::{Status, Subject};
@@ -44,57 +45,36 @@ pub(crate) struct Context<'a> {
 /// # Errors
 /// The status that the client gets.
 pub(crate) async fn run(context: Context<'_>) -> Result<Answer, Status> {
-    let Context {
-        path,
-        resource,
-        request,
-        ..
-    } = context;
-    let misplaced = path.namespace.is_some() && !resource.namespaced();
-    let needs_namespace = resource.namespaced() && path.namespace.is_none();
-    if resource.custom {
-        // Custom resources are served behind a handler of their own, which has other answers for what is not there.
-        let writes = matches!(request.verb, Verb::Create | Verb::DeleteCollection);
-        if misplaced || needs_namespace && (path.name.is_some() && !path.legacy_watch || writes) {
+    if context.resource.custom {
+        if nobody_serves(context) {
             return Ok(Answer::page_not_found());
         }
-    } else if path.tail || misplaced || needs_namespace && path.name.is_some() && !path.legacy_watch {
-        return Err(Status::unknown_resource());
-    }
-    if let Some(name) = &path.name {
-        check_name(name)?;
-    }
-    let unknown_subresource = |name: &str| !resource.custom && resource.subresource(name).is_none();
-    let verb = match kind_verb(request.verb) {
-        Some(verb) => verb,
-        None if path.subresource.as_deref().is_some_and(unknown_subresource) => return Err(Status::unknown_resource()),
-        None if resource.custom => return Err(Status::method_not_supported(context.subject(), "")),
-        None => return Err(Status::method_not_allowed()),
-    };
-    if let Some(name) = path.subresource.as_deref() {
-        let found = resource.subresource(name).filter(|_| !path.legacy_watch && !path.tail);
-        return match found {
-            Some(found) if found.verbs.contains(verb) => subresource_verb(context, name),
-            Some(_) if resource.custom => Err(Status::method_not_supported(context.subject(), request.verb.as_str())),
-            Some(_) => Err(Status::method_not_allowed()),
-            None if resource.custom => Err(Status::not_found(context.subject(), context.name())),
-            None => Err(Status::unknown_resource()),
-        };
-    }
-    let of_collection = path.name.is_none();
-    let whole_server = needs_namespace && matches!(verb, KindVerb::Create | KindVerb::DeleteCollection);
-    let routed = match request.verb {
-        Verb::Update | Verb::Patch if of_collection && resource.custom => {
-            return Err(Status::bad_request("name must be provided"));
+        check_name(context)?;
+        custom_route(context)?;
+    } else {
+        built_in_route(context)?;
+        check_name(context)?;
+        // What can only be created is a question to the server, not an object.
+        if !context.resource.verbs.contains(KindVerb::Get) && context.path.subresource.is_none() {
+            return Err(not_implemented(&context.resource.qualified_plural()));
         }
-        Verb::Update | Verb::Patch => !of_collection,
-        Verb::Create => of_collection || resource.custom,
-        _ => true,
-    };
-    if !routed || whole_server || !resource.verbs.contains(verb) {
-        return Err(Status::method_not_allowed());
     }
-    match request.verb {
+    let answer = dispatch(context).await;
+    // The router in front of the built-in kinds answers without this.
+    let routed = |status: &Status| !matches!(status.code, 406 | 415) || status.details.is_none();
+    match hooks::deprecation(context.resource) {
+        Some(text) if answer.as_ref().err().is_none_or(routed) => {
+            Ok(answer.unwrap_or_else(Answer::from).warning_before(text))
+        }
+        _ => answer,
+    }
+}
+
+async fn dispatch(context: Context<'_>) -> Result<Answer, Status> {
+    if let Some(name) = context.path.subresource.as_deref() {
+        return subresource_verb(context, name);
+    }
+    match context.request.verb {
         Verb::Get => get::get(context).await,
         Verb::List => list::list(context).await,
         Verb::Watch => watch::watch(context),
@@ -107,17 +87,77 @@ pub(crate) async fn run(context: Context<'_>) -> Result<Answer, Status> {
     }
 }
 
-/// Refuses names that no object can have.
-fn check_name(name: &str) -> Result<(), Status> {
-    let why = match name {
-        "." | ".." => format!("may not be '{name}'"),
-        name if name.contains('%') => "may not contain '%'".to_owned(),
-        _ => return Ok(()),
+/// Custom resources are served behind a handler of their own, which has other answers for what is not there.
+fn nobody_serves(context: Context<'_>) -> bool {
+    let Context { path, request, .. } = context;
+    let writes = matches!(request.verb, Verb::Create | Verb::DeleteCollection);
+    context.is_misplaced() || context.lacks_namespace() && (path.name.is_some() && !path.legacy_watch || writes)
+}
+
+/// What the handler of custom resources refuses before it looks at the request any closer.
+fn custom_route(context: Context<'_>) -> Result<(), Status> {
+    let Context {
+        path,
+        request,
+        resource,
+        ..
+    } = context;
+    let Some(verb) = kind_verb(request.verb) else {
+        return Err(Status::method_not_supported(context.subject(), ""));
     };
-    Err(Status::bad_request(format!(
-        "Name parameter invalid: {}: {why}",
-        go_quote(name)
-    )))
+    if let Some(name) = path.subresource.as_deref() {
+        return match resource.subresource(name).filter(|_| !path.legacy_watch && !path.tail) {
+            Some(found) if found.verbs.contains(verb) => Ok(()),
+            Some(_) => Err(Status::method_not_supported(context.subject(), request.verb.as_str())),
+            None => Err(context.absent()),
+        };
+    }
+    if matches!(request.verb, Verb::Update | Verb::Patch) && path.name.is_none() {
+        return Err(Status::bad_request("name must be provided"));
+    }
+    Ok(())
+}
+
+/// What the router of the built-in kinds refuses: paths and methods.
+fn built_in_route(context: Context<'_>) -> Result<(), Status> {
+    let Context {
+        path,
+        request,
+        resource,
+        ..
+    } = context;
+    let in_no_namespace = context.lacks_namespace() && !path.empty_namespace;
+    if path.tail || context.is_misplaced() || in_no_namespace && path.name.is_some() && !path.legacy_watch {
+        return Err(Status::unknown_resource());
+    }
+    let subresource = match path.subresource.as_deref() {
+        Some(_) if path.legacy_watch => return Err(Status::unknown_resource()),
+        Some(name) => Some(resource.subresource(name).ok_or_else(Status::unknown_resource)?),
+        None => None,
+    };
+    let verb = kind_verb(request.verb).ok_or_else(Status::method_not_allowed)?;
+    let verbs = subresource.map_or(resource.verbs, |subresource| subresource.verbs);
+    let of_collection = path.name.is_none();
+    let routed = match request.verb {
+        Verb::Watch if path.legacy_watch => request.method == http::Method::GET,
+        Verb::Create if subresource.is_none() => of_collection && !in_no_namespace,
+        Verb::Update | Verb::Patch => !of_collection,
+        Verb::DeleteCollection => !in_no_namespace,
+        _ => true,
+    };
+    if routed && verbs.contains(verb) {
+        Ok(())
+    } else {
+        Err(Status::method_not_allowed())
+    }
+}
+
+/// Refuses a path with nothing in the place of the name.
+fn check_name(context: Context<'_>) -> Result<(), Status> {
+    if context.path.name.as_deref() == Some("") {
+        return Err(Status::bad_request("name must be provided"));
+    }
+    Ok(())
 }
 
 fn subresource_verb(context: Context<'_>, name: &str) -> Result<Answer, Status> {
@@ -126,12 +166,10 @@ fn subresource_verb(context: Context<'_>, name: &str) -> Result<Answer, Status> 
         "finalize" => update::Part::Finalize,
         _ => {
             get::get_now(context)?;
-            let what = format!("{}/{name}", context.resource.qualified_plural());
-            return Err(Status::new(
-                501,
-                "NotImplemented",
-                format!("this server does not implement {what}"),
-            ));
+            return Err(not_implemented(&format!(
+                "{}/{name}",
+                context.resource.qualified_plural()
+            )));
         }
     };
     match context.request.verb {
@@ -140,6 +178,10 @@ fn subresource_verb(context: Context<'_>, name: &str) -> Result<Answer, Status> 
         Verb::Patch => patch::patch(context, part),
         _ => Err(Status::method_not_allowed()),
     }
+}
+
+fn not_implemented(what: &str) -> Status {
+    Status::new(501, "NotImplemented", format!("this server does not implement {what}"))
 }
 
 fn kind_verb(verb: Verb) -> Option<KindVerb> {
@@ -172,6 +214,35 @@ impl<'a> Context<'a> {
         self.path.namespace.as_deref()
     }
 
+    /// The path has a namespace, which the resource has not.
+    fn is_misplaced(&self) -> bool {
+        let given = self.path.namespace.is_some() || self.path.empty_namespace;
+        given && !self.resource.namespaced()
+    }
+
+    /// The path has no namespace, which the resource has.
+    fn lacks_namespace(&self) -> bool {
+        self.resource.namespaced() && self.path.namespace.is_none()
+    }
+
+    /// What is said when the object that the path names is not there.
+    pub(crate) fn absent(&self) -> Status {
+        self.absent_as(self.name())
+    }
+
+    /// What is said when no object has this name: 404, or 400 if none can have it.
+    pub(crate) fn absent_as(&self, name: &str) -> Status {
+        if self.path.empty_namespace && !self.resource.custom {
+            return Status::bad_request("Namespace parameter required.");
+        }
+        let why = match name {
+            "." | ".." => format!("may not be '{name}'"),
+            name if name.contains('%') => "may not contain '%'".to_owned(),
+            _ => return Status::not_found(self.subject(), name),
+        };
+        Status::bad_request(format!("Name parameter invalid: {}: {why}", go_quote(name)))
+    }
+
     /// The storage key of the object that the path names.
     pub(crate) fn key(&self) -> String {
         key_of(self.namespace(), self.name())
@@ -187,16 +258,34 @@ impl<'a> Context<'a> {
     ///
     /// # Errors
     /// 406 if it cannot be had.
-    pub(crate) fn view(&self, shape: Shape) -> Result<View, Status> {
+    pub(crate) fn view(&self, shape: Shape) -> Result<WantedView, Status> {
         let accept = self.request.header(http::header::ACCEPT);
         let resource = self.resource;
         let reads = self.request.method == http::Method::GET;
-        Ok(self.view_as(representation(accept, shape, &resource.kind, resource.custom, reads)?))
+        Ok(match representation(accept, shape, resource.custom, reads)? {
+            Wanted::Form(representation) => WantedView(Ok(self.view_as(representation))),
+            Wanted::Unfit => WantedView(Err(Box::new(unfit(shape, resource)))),
+        })
     }
 
     /// A view in a given representation.
     pub(crate) fn view_as(&self, representation: Representation) -> View {
         View::new(Arc::clone(self.resource), representation, self.server.clock.now())
+    }
+}
+
+/// The form that a client wants; if that does not fit what is shown, the 406 for when it is shown: the real server does
+/// first what the request asks for.
+#[derive(Debug)]
+pub(crate) struct WantedView(Result<View, Box<Status>>);
+
+impl WantedView {
+    /// The view.
+    ///
+    /// # Errors
+    /// 406 if the form does not fit.
+    pub(crate) fn get(&self) -> Result<&View, Status> {
+        self.0.as_ref().map_err(|status| (**status).clone())
     }
 }
 

@@ -82,7 +82,10 @@ impl tower::Service<Request<kube::client::Body>> for Server {
 
 /// A list body of so many pods, in chunks as a socket gives them.
 fn list_body(pods: u64) -> Vec<Bytes> {
-    Bytes::from(pod::list(pods)).chunks(64 << 10).map(Bytes::copy_from_slice).collect()
+    Bytes::from(pod::list(pods))
+        .chunks(64 << 10)
+        .map(Bytes::copy_from_slice)
+        .collect()
 }
 
 fn start(list: &Arc<Vec<Bytes>>) -> (Client, Informer<Pod>, mpsc::UnboundedSender<Vec<Bytes>>) {

@@ -36,6 +36,8 @@ pub(crate) struct Decoder<K> {
 pub(crate) struct Undecodable {
     /// Its key, if at least its metadata could be read.
     pub(crate) key: Option<ObjectKey>,
+    /// Its uid; empty if it could not be read.
+    pub(crate) uid: String,
     /// Its resource version; empty if it could not be read.
     pub(crate) version: String,
     pub(crate) error: String,
@@ -50,6 +52,7 @@ impl<K: Object> Decoder<K> {
         if meta.name.is_empty() {
             return Err(Undecodable {
                 key: None,
+                uid: meta.uid.to_owned(),
                 version: meta.resource_version.to_owned(),
                 error: "the object has no name".to_owned(),
             });
@@ -60,6 +63,7 @@ impl<K: Object> Decoder<K> {
             let is = meta.namespace.map_or_else(|| "none".to_owned(), |is| format!("{is:?}"));
             return Err(Undecodable {
                 key: Some(meta.key()),
+                uid: meta.uid.to_owned(),
                 version: meta.resource_version.to_owned(),
                 error: format!("the namespace of the object is {is}, not {namespace:?}"),
             });
@@ -76,6 +80,7 @@ impl<K: Object> Decoder<K> {
         let Ok(object) = transformed else {
             return Err(Undecodable {
                 key: Some(key),
+                uid,
                 version,
                 error: format!("transform {name:?} panicked"),
             });
@@ -87,6 +92,7 @@ impl<K: Object> Decoder<K> {
         let error = format!("transform {name:?} changed name, namespace, uid or resourceVersion");
         Err(Undecodable {
             key: Some(key),
+            uid,
             version,
             error,
         })
@@ -121,6 +127,7 @@ impl Undecodable {
     pub(crate) fn of(text: &str, error: String) -> Self {
         let none = Self {
             key: None,
+            uid: String::new(),
             version: String::new(),
             error,
         };
@@ -134,6 +141,7 @@ impl Undecodable {
         {
             let name: String = read(metadata.name);
             let namespace: String = read(metadata.namespace);
+            self.uid = read(metadata.uid);
             self.version = read(metadata.resource_version);
             if !name.is_empty() {
                 self.key = Some(ObjectKey::new(Some(&*namespace).filter(|text| !text.is_empty()), &name));
@@ -164,5 +172,10 @@ struct OnlyKey<'a> {
     #[serde(borrow, default)]
     namespace: Option<&'a RawValue>,
     #[serde(borrow, default)]
+    uid: Option<&'a RawValue>,
+    #[serde(borrow, default)]
     resource_version: Option<&'a RawValue>,
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -13,8 +13,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::client::Tune;
 use crate::error::{WatchError, WatchErrorKind};
-use crate::informer::InformerId;
 use crate::informer::reflector::Packed;
+use crate::informer::{InformerId, metrics};
 
 /// Called with each failure of each informer.
 pub(crate) type WatchErrorHandler = Arc<dyn Fn(&InformerId, &WatchError) + Send + Sync>;
@@ -31,6 +31,8 @@ pub(crate) struct Environment {
     pub(crate) on_watch_error: Option<WatchErrorHandler>,
     // Notified when an informer appears, fills, fails or stops.
     pub(crate) changed: Arc<Notify>,
+    // The metrics' meaning was told to the recorder.
+    pub(crate) described: Once,
     pub(crate) stop: CancellationToken,
     pub(crate) tasks: TaskTracker,
     pub(crate) runtime: Handle,
@@ -40,6 +42,16 @@ impl Environment {
     /// Runs a task that `shutdown` waits for.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.tasks.spawn_on(task, &self.runtime);
+    }
+
+    /// The span of everything that happens for one informer, or for one of the namespaces it covers.
+    pub(crate) fn span(&self, informer: &InformerId, namespace: Option<&str>) -> tracing::Span {
+        tracing::info_span!("informer", gvr = %informer.resource, %informer, cluster = %self.cluster, namespace)
+    }
+
+    /// Tells the metrics recorder, once, what the metrics mean.
+    pub(crate) fn describe_metrics(&self) {
+        metrics::describe(&self.described);
     }
 
     /// Logs a failure and gives it to the user's handler, panics contained.
@@ -53,7 +65,7 @@ impl Environment {
         if let Some(handler) = &self.on_watch_error
             && catch_unwind(AssertUnwindSafe(|| handler(informer, error))).is_err()
         {
-            tracing::error!(%informer, "the watch error handler panicked");
+            tracing::error!(%informer, cluster = %self.cluster, "the watch error handler panicked");
         }
     }
 }

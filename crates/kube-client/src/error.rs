@@ -247,6 +247,31 @@ pub enum WatchErrorKind {
     VersionWentBack,
 }
 
+impl WatchErrorKind {
+    /// The class in a word or two, as metrics and statistics name it.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Unauthorized => "unauthorized",
+            Self::Forbidden => "forbidden",
+            Self::NotFound => "not_found",
+            Self::Refused => "refused",
+            Self::NotSupported => "not_supported",
+            Self::Expired => "expired",
+            Self::VersionTooLarge => "version_too_large",
+            Self::TooManyRequests { .. } => "too_many_requests",
+            Self::Server { .. } => "server_error",
+            Self::Unreachable => "unreachable",
+            Self::Tls => "tls",
+            Self::Protocol => "protocol",
+            Self::NotKubernetes => "not_kubernetes",
+            Self::Silent => "silent",
+            Self::NoAnswer => "no_answer",
+            Self::Undecodable => "undecodable",
+            Self::VersionWentBack => "version_went_back",
+        }
+    }
+}
+
 /// One failure of one informer: shown in its status, given to the watch-error handler and logged.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{}", .message)]

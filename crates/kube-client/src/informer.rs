@@ -10,6 +10,7 @@ pub(crate) mod dispatch;
 pub(crate) mod factory;
 pub(crate) mod handler;
 pub(crate) mod index;
+pub(crate) mod metrics;
 pub(crate) mod options;
 pub(crate) mod part;
 pub(crate) mod progress;
@@ -34,6 +35,7 @@ use std::time::Duration;
 
 use kube::core::{ApiResource, Selector};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use crate::environment::Environment;
 use crate::error::{CaughtUpError, IndexConflict, RegisterError, Stopped, TransformConflict};
@@ -41,6 +43,7 @@ use crate::informer::dispatch::HandlerQueue;
 use crate::informer::factory::Control;
 use crate::informer::handler::{EventHandler, HandlerOptions};
 use crate::informer::index::{Index, IndexDef};
+use crate::informer::metrics::HandlerMetrics;
 pub use crate::informer::options::InformerId;
 use crate::informer::options::{InformerKey, InformerOptions, Tuning};
 use crate::informer::part::Part;
@@ -70,7 +73,24 @@ use crate::sync::Mutex;
 /// - A blocked handler blocks no other and does not slow down the watch.
 /// - When a handler runs, the cache and its indexes already hold what the event tells, or something newer.
 ///
-/// Not promised: that the cache is as new as the server. It follows with the delay of the watch.
+/// Not promised: that the cache is as new as the server. It follows with the delay of the watch;
+/// [`caught_up`](Self::caught_up) waits for a write of one's own.
+///
+/// # When the server fails
+///
+/// Nothing that a server answers, or does not answer, ends an informer, but for a kind that cannot be watched at all. It
+/// goes on with back-off, the cache stays readable, and the failure is in [`stats`](Self::stats), in the watch-error
+/// handler and in the log.
+///
+/// - A watch that breaks is resumed where it was: handlers notice nothing. One that is silent is taken for broken after
+///   3 min, if the server sends bookmarks.
+/// - Where it cannot be resumed, the state is listed again. Handlers are told the difference: objects that vanished
+///   meanwhile as `Deleted { stale: true }`, with their last known state; nothing about objects that are unchanged; several
+///   changes of one object as one.
+/// - An object that does not decode is left out, named by [`undecodable`](Self::undecodable), and breaks nothing. Its last
+///   good version stays until a good one or a delete comes.
+/// - If the server's storage was restored from a backup, the cache is rebuilt when that shows: versions go back, and objects
+///   that were deleted may come again.
 pub struct Informer<K: Object> {
     cell: Arc<Cell<K>>,
 }
@@ -165,7 +185,9 @@ impl<K: Object> Cell<K> {
     }
 
     fn spawn_runner(&self, runner: Runner<K>) {
-        self.env.spawn(runner.run(self.stop.clone()));
+        let span =
+            tracing::info_span!(parent: &self.env.span(&self.id, None), "handler", handler = runner.queue.name());
+        self.env.spawn(runner.run(self.stop.clone()).instrument(span));
     }
 
     /// Registers a queue and runs its handler once the informer is started.
@@ -199,7 +221,8 @@ impl<K: Object> Cell<K> {
     }
 
     fn add_queue(&self, options: HandlerOptions) -> Arc<HandlerQueue<K>> {
-        let queue = Arc::new(HandlerQueue::new(options));
+        let metrics = HandlerMetrics::new(&self.id, &self.env.cluster, &options.name);
+        let queue = Arc::new(HandlerQueue::new(options).with_metrics(metrics));
         self.shared.register(&queue);
         queue
     }
@@ -222,6 +245,10 @@ impl<K: Object> Control for Cell<K> {
         &self.id
     }
 
+    fn object_type(&self) -> &'static str {
+        std::any::type_name::<K>()
+    }
+
     fn start(&self) {
         if self.stop.is_cancelled() {
             return;
@@ -233,6 +260,7 @@ impl<K: Object> Control for Cell<K> {
             }
             std::mem::take(&mut launch.waiting)
         };
+        self.env.describe_metrics();
         for part in &self.parts {
             let reflector = Reflector::new(
                 &self.env,
@@ -268,6 +296,7 @@ impl<K: Object> Control for Cell<K> {
         let status = status::sum(self.parts.iter().map(|part| &**part.status()));
         InformerStats {
             informer: self.id.clone(),
+            object_type: self.object_type(),
             phase: status.phase,
             has_synced: self.shared.is_filled(),
             objects,
@@ -277,6 +306,9 @@ impl<K: Object> Control for Cell<K> {
             watches: status.watches,
             events: status.events,
             failures: status.failures,
+            restarts: status.restarts,
+            json_bytes: self.parts.iter().map(Part::json_bytes).sum(),
+            last_heard: status.heard.map(|at| at.elapsed()),
             error: status.error,
             last_error: status.last_error,
             undecodable: self.undecodable().count(),

@@ -47,9 +47,12 @@ mod event;
 mod informer;
 mod key;
 mod object;
-mod sync;
 #[cfg(test)]
-mod testing;
+mod sample;
+pub mod slim;
+mod sync;
+#[cfg(any(test, feature = "fake"))]
+pub mod testing;
 
 pub use crate::client::{Client, ClientBuilder, Stats, SyncOptions};
 #[cfg(feature = "fake")]

@@ -1,98 +1,64 @@
-//! A tiny kind for the unit tests of this crate.
+//! What tests of code that uses informers need: a client that asserts that it leaves nothing, faults, a record of events,
+//! and a way to await facts that have no event of their own.
+//!
+//! | | |
+//! | --- | --- |
+//! | [`TestClient`] | a client, usually over an in-memory server; its [`end`](TestClient::end) asserts that no task, watch or handler is left |
+//! | [`FakeApiServer`], [`ServerExt`] | the server itself: requests, open watches, objects, faults |
+//! | [`Rule`], [`Fault`] | one exact misbehaviour of the server |
+//! | [`EventLog`] | a handler that writes down what it is told |
+//! | [`assert_eventually`] | awaits a fact, and on failure says what was seen last |
+//!
+//! Everything works on a paused clock (`#[tokio::test(start_paused = true)]`), and is fastest there: waits cost no time.
+//!
+//! ```
+//! use k8s_openapi::api::core::v1::ConfigMap;
+//! use kube_client::testing::{EventLog, Fault, ServerExt, TestClient, Verb, assert_eventually};
+//! use kube_client::{InformerOptions, WatchErrorKind};
+//! use serde_json::json;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # tokio::time::pause();
+//! let client = TestClient::fake();
+//! let maps = client.informers().typed::<ConfigMap>(InformerOptions::default())?;
+//! let log = EventLog::new();
+//! log.register(&maps);
+//!
+//! // The first two requests for config maps are refused.
+//! let forbidden = client.server().fault_on::<ConfigMap>(Fault::status(403));
+//! client.start();
+//! forbidden.wait_fired(2).await;
+//! assert_eq!(maps.stats().error.map(|error| error.kind), Some(WatchErrorKind::Forbidden));
+//! forbidden.remove();
+//!
+//! client.sync().await;
+//! assert_eq!(client.server().watches_of::<ConfigMap>(), 1);
+//! let metadata = json!({"name": "settings", "namespace": "default"});
+//! client.server().load(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}))?;
+//! assert_eq!(log.wait_for(1).await[0].key().to_string(), "default/settings");
+//! assert_eventually("the map", async || maps.len(), |len| *len == 1).await;
+//!
+//! // No task, no watch, no handler is left.
+//! client.end().await;
+//! # Ok(())
+//! # }
+//! ```
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+mod client;
+mod event_log;
+mod eventually;
+mod server;
 
-use kube::core::ApiResource;
-use serde::Deserialize;
+pub use fake_apiserver::{Cut, FakeApiServer, Fault, RequestRecord, Rule, RuleHandle, StatusFault, Verb};
 
-use crate::event::Event;
-use crate::key::ObjectKey;
-use crate::object::{Metadata, Object, Scope};
+pub use self::client::{TestClient, assert_no_watches};
+pub use self::event_log::EventLog;
+pub use self::eventually::{assert_eventually, assert_eventually_within};
+pub use self::server::ServerExt;
+// The unit tests of this crate find their tiny kind here as well.
+#[cfg(test)]
+pub(crate) use crate::sample::{Item, fold, item};
 
-/// An object of one field, with a metadata type of its own.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(crate) struct Item {
-    pub(crate) metadata: ItemMeta,
-    #[serde(default)]
-    pub(crate) value: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct ItemMeta {
-    pub(crate) name: String,
-    #[serde(default)]
-    pub(crate) namespace: Option<String>,
-    #[serde(default)]
-    pub(crate) uid: String,
-    #[serde(default)]
-    pub(crate) resource_version: String,
-}
-
-impl Object for Item {
-    type DynamicType = ();
-
-    fn api_resource((): &()) -> ApiResource {
-        ApiResource {
-            group: "test.io".into(),
-            version: "v1".into(),
-            api_version: "test.io/v1".into(),
-            kind: "Item".into(),
-            plural: "items".into(),
-        }
-    }
-
-    fn scope((): &()) -> Scope {
-        Scope::Namespaced
-    }
-
-    fn metadata(&self) -> Metadata<'_> {
-        Metadata {
-            name: &self.metadata.name,
-            namespace: self.metadata.namespace.as_deref(),
-            uid: &self.metadata.uid,
-            resource_version: &self.metadata.resource_version,
-            ..Metadata::default()
-        }
-    }
-}
-
-/// An item in namespace `n`.
-pub(crate) fn item(name: &str, uid: &str, version: u64) -> Arc<Item> {
-    Arc::new(Item {
-        metadata: ItemMeta {
-            name: name.to_owned(),
-            namespace: Some("n".to_owned()),
-            uid: uid.to_owned(),
-            resource_version: version.to_string(),
-        },
-        value: format!("{name}@{version}"),
-    })
-}
-
-/// What a handler holds after these events. Panics if they do not fit together.
-pub(crate) fn fold<'a>(state: &mut BTreeMap<ObjectKey, Arc<Item>>, events: impl IntoIterator<Item = &'a Event<Item>>) {
-    for event in events {
-        match event {
-            Event::Added { object, .. } => {
-                let before = state.insert(event.key(), Arc::clone(object));
-                assert!(before.is_none(), "{event:?}: added twice");
-            }
-            Event::Updated { old, new } => {
-                let before = state.insert(event.key(), Arc::clone(new));
-                assert_eq!(
-                    before.as_ref(),
-                    Some(old),
-                    "{event:?}: the old object is not what was there"
-                );
-            }
-            Event::Deleted { .. } => {
-                assert!(
-                    state.remove(&event.key()).is_some(),
-                    "{event:?}: deleted what was not there"
-                );
-            }
-        }
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -162,7 +162,7 @@ fn course(size: &Size, measured: &[Measured]) -> String {
         Figure::show(one.zip(first).map(|(one, first)| one.over(first)), 2)
     };
     let first = &measured[0];
-    let mut row = |name: &str, one: &Measured, wall: &str, cpu: &str| {
+    let mut row = |name: &str, one: &Measured, wall: &'static str, cpu: &'static str| {
         let _ = write!(
             text,
             "\n| {name} | {} | {} | {} | {} | {} | {} |",

@@ -14,15 +14,16 @@ use crate::{
     object::{FieldName, Meta, Object},
 };
 
-/// Decodes a custom resource; returns it with its unknown and duplicate fields: first all duplicates, then the unknown
+/// Decodes a custom resource, of which the body says that it is of this kind and version; returns it with its unknown and duplicate fields: first all duplicates, then the unknown
 /// fields of `metadata`, as the real server finds them.
 pub(super) fn object(
     resource: &Resource,
     tape: &Tape<'_>,
+    body_type: (&str, &str),
     validation: FieldValidation,
 ) -> Result<(Object, Vec<String>), DecodeError> {
     let root = tape.root();
-    let malformed = |cause: String| DecodeError::malformed(resource, cause);
+    let malformed = |cause: String| DecodeError::malformed_as(resource, body_type, cause);
     let report = validation != FieldValidation::Ignore;
     let mut findings = if report { duplicates(root) } else { Vec::new() };
     let mut out = Vec::with_capacity(root.raw().len());

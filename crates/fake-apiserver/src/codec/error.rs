@@ -41,8 +41,13 @@ impl DecodeError {
 
     /// A body of the right kind that cannot be decoded.
     pub(super) fn malformed(resource: &Resource, cause: String) -> Self {
+        Self::malformed_as(resource, (&resource.kind, &resource.version), cause)
+    }
+
+    /// A body that cannot be decoded, which says that it is of this kind and version.
+    pub(super) fn malformed_as(resource: &Resource, (kind, version): (&str, &str), cause: String) -> Self {
         Self::Malformed {
-            message: handled_as(resource, &resource.kind, &resource.version, &cause),
+            message: handled_as(resource, kind, version, &cause),
             cause,
         }
     }
@@ -62,10 +67,10 @@ impl DecodeError {
         }
     }
 
-    pub(super) fn strict(resource: &Resource, errors: Vec<String>) -> Self {
+    pub(super) fn strict(resource: &Resource, (kind, version): (&str, &str), errors: Vec<String>) -> Self {
         let cause = format!("strict decoding error: {}", errors.join(", "));
         Self::Strict {
-            message: handled_as(resource, &resource.kind, &resource.version, &cause),
+            message: handled_as(resource, kind, version, &cause),
             cause,
             errors,
         }

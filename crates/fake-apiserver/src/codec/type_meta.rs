@@ -3,11 +3,24 @@
 use super::DecodeError;
 use crate::{
     json::{Kind, Value},
-    kinds::{Resource, is_built_in_kind},
+    kinds::{Resource, is_built_in_kind, is_built_in_version},
 };
 
 /// Where the real server's scheme of built-in types says it was made.
 const SCHEME: &str = "pkg/runtime/scheme.go:111";
+
+/// Kinds that the real server knows in every version, whatever that is.
+const UNVERSIONED: [&str; 5] = ["Status", "APIVersions", "APIGroup", "APIGroupList", "APIResourceList"];
+/// Kinds that are registered in every version of every group.
+const OF_EVERY_GROUP: [&str; 7] = [
+    "WatchEvent",
+    "ListOptions",
+    "GetOptions",
+    "DeleteOptions",
+    "CreateOptions",
+    "UpdateOptions",
+    "PatchOptions",
+];
 
 /// Finds `apiVersion` and `kind`; absent ones are empty. Unlike all other names, these two match in any case.
 ///
@@ -62,12 +75,13 @@ pub(super) fn check_typed(resource: &Resource, api_version: &str, kind: &str) ->
         return Ok((resource.api_version(), kind.to_owned()));
     }
     let full = crate::kinds::api_version(group, version);
-    // Options and lists are registered in every group.
     let known = is_built_in_kind(group, version, kind)
         || kind
             .strip_suffix("List")
             .is_some_and(|kind| is_built_in_kind(group, version, kind))
-        || kind == "DeleteOptions";
+        || (group, version, kind) == ("", "v1", "List")
+        || UNVERSIONED.contains(&kind)
+        || OF_EVERY_GROUP.contains(&kind) && is_built_in_version(group, version);
     if !known {
         let cause = format!("no kind {kind:?} is registered for version {full:?} in scheme {SCHEME:?}");
         return Err(DecodeError::wrong_kind(resource, kind, version, cause));
@@ -78,11 +92,7 @@ pub(super) fn check_typed(resource: &Resource, api_version: &str, kind: &str) ->
             resource.api_version()
         )));
     }
-    let package = if resource.group.is_empty() {
-        "core"
-    } else {
-        resource.group.split('.').next().unwrap_or_default()
-    };
+    let package = resource.go_package();
     let cause = format!(
         "converting ({version}.{kind}) to ({package}.{}): unknown conversion",
         resource.kind

@@ -10,12 +10,14 @@ use crate::validation::{ErrorKind, FieldError};
 pub(crate) fn validate(object: &Object) -> Vec<FieldError> {
     let spec = spec(object).unwrap_or_default();
     let mut errors = Errors(Vec::new());
-    if object.meta.name != format!("{}.{}", spec.names.plural, spec.group) {
-        errors.invalid(
-            "metadata.name",
-            &object.meta.name,
-            "must be spec.names.plural+\".\"+spec.group",
-        );
+    let name = format!("{}.{}", spec.names.plural, spec.group);
+    for (field, found) in [
+        ("metadata.generateName", &object.meta.generate_name),
+        ("metadata.name", &object.meta.name),
+    ] {
+        if !found.is_empty() && *found != name {
+            errors.invalid(field, found, "must be spec.names.plural+\".\"+spec.group");
+        }
     }
     if spec.group.is_empty() {
         errors.required("spec.group");

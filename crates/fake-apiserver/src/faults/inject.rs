@@ -35,18 +35,14 @@ impl FaultySource {
         }
     }
 
-    /// The fault that is due before another part is asked for.
+    /// The first of the faults whose events have all been delivered.
     fn due(&self) -> Option<&BodyFault> {
         self.faults.iter().find(|fault| match fault {
             BodyFault::End { after }
+            | BodyFault::Silence { after }
             | BodyFault::Error { after, .. }
-            | BodyFault::Reset {
-                after,
-                cut: Cut::Between,
-            } => self.delivered >= *after,
-            BodyFault::Reset { cut: Cut::MidLine, .. }
-            | BodyFault::WithholdBookmarks
-            | BodyFault::WithholdInitialEventsEnd => false,
+            | BodyFault::Reset { after, .. } => self.delivered >= *after,
+            BodyFault::WithholdBookmarks | BodyFault::WithholdInitialEventsEnd => false,
         })
     }
 
@@ -54,14 +50,10 @@ impl FaultySource {
         self.faults.iter().any(|fault| match fault {
             BodyFault::WithholdBookmarks => kind == PartKind::Bookmark,
             BodyFault::WithholdInitialEventsEnd => kind == PartKind::InitialEventsEnd,
-            BodyFault::End { .. } | BodyFault::Error { .. } | BodyFault::Reset { .. } => false,
+            BodyFault::End { .. } | BodyFault::Silence { .. } | BodyFault::Error { .. } | BodyFault::Reset { .. } => {
+                false
+            }
         })
-    }
-
-    fn cuts_next(&self) -> bool {
-        self.faults
-            .iter()
-            .any(|fault| matches!(fault, BodyFault::Reset { after, cut: Cut::MidLine } if self.delivered >= *after))
     }
 }
 
@@ -78,6 +70,7 @@ impl Source for FaultySource {
                 Then::Reset => return Poll::Ready(Some(Err(BodyError::reset()))),
                 Then::Continue => {}
             }
+            let mut cuts_next = false;
             match self.due() {
                 Some(BodyFault::Error { status, .. }) => {
                     let mut line = br#"{"type":"ERROR","object":"#.to_vec();
@@ -89,6 +82,10 @@ impl Source for FaultySource {
                         kind: PartKind::Event,
                     })));
                 }
+                // Nothing will ever happen here, so nobody needs to be woken.
+                Some(BodyFault::Silence { .. }) => return Poll::Pending,
+                // The half of a part is sent first.
+                Some(BodyFault::Reset { cut: Cut::MidLine, .. }) => cuts_next = true,
                 Some(BodyFault::Reset { .. }) => {
                     self.then = Then::FlushThenReset;
                     continue;
@@ -107,7 +104,7 @@ impl Source for FaultySource {
             if self.withheld(part.kind) {
                 continue;
             }
-            if self.cuts_next() {
+            if cuts_next {
                 self.then = Then::FlushThenReset;
                 let half: Bytes = part.bytes.slice(..part.bytes.len() / 2);
                 return Poll::Ready(Some(Ok(Part {
@@ -120,5 +117,41 @@ impl Source for FaultySource {
             }
             return Poll::Ready(Some(Ok(part)));
         }
+    }
+}
+
+/// A source that comes in chunks of one size, whatever they cut.
+pub(crate) struct Chunked {
+    inner: Box<dyn Source>,
+    size: usize,
+    rest: Option<Part>,
+}
+
+impl Chunked {
+    pub(crate) fn new(inner: Box<dyn Source>, size: usize) -> Self {
+        Self {
+            inner,
+            size,
+            rest: None,
+        }
+    }
+}
+
+impl Source for Chunked {
+    fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Part, BodyError>>> {
+        let mut part = match self.rest.take() {
+            Some(part) => part,
+            // The inner source registers the waker.
+            None => match std::task::ready!(self.inner.poll_part(cx)) {
+                Some(Ok(part)) => part,
+                end => return Poll::Ready(end),
+            },
+        };
+        let chunk = part.bytes.split_to(part.bytes.len().min(self.size));
+        let kind = part.kind;
+        if !part.bytes.is_empty() {
+            self.rest = Some(part);
+        }
+        Poll::Ready(Some(Ok(Part { bytes: chunk, kind })))
     }
 }

@@ -12,6 +12,8 @@ use crate::status::{Details, Status};
 pub(crate) enum Refusal {
     /// Answer with an error.
     Status(Box<Status>),
+    /// Answer with a web page.
+    Page { code: u16, body: String },
     /// No answer at all.
     Connection,
 }
@@ -25,10 +27,26 @@ pub(crate) enum BodyFault {
     Error { after: usize, status: Box<Status> },
     /// Break after that many parts.
     Reset { after: usize, cut: Cut },
+    /// Deliver nothing more after that many parts.
+    Silence { after: usize },
     /// Drop bookmarks.
     WithholdBookmarks,
     /// Drop the bookmark that ends the initial events.
     WithholdInitialEventsEnd,
+}
+
+impl BodyFault {
+    /// Whether it is for answers of any code, not for watches that the server has opened.
+    pub(crate) fn meets_errors(&self) -> bool {
+        match self {
+            Self::Reset { .. } => true,
+            Self::End { .. }
+            | Self::Silence { .. }
+            | Self::Error { .. }
+            | Self::WithholdBookmarks
+            | Self::WithholdInitialEventsEnd => false,
+        }
+    }
 }
 
 /// Everything that the rules want for one request.
@@ -44,12 +62,14 @@ pub(crate) struct Plan {
     pub(crate) lose_response: bool,
     /// Or spoil the body of its answer.
     pub(crate) body: Vec<BodyFault>,
+    /// And send it in chunks of so many bytes.
+    pub(crate) chunks: Option<usize>,
 }
 
 impl Plan {
     pub(super) fn add(&mut self, fault: &Fault, request: &Request) {
         match fault {
-            Fault::Latency(latency) => self.latency += *latency,
+            Fault::Latency(latency) => self.latency = self.latency.saturating_add(*latency),
             Fault::Status(status) => self.refusal = Some(Refusal::Status(Box::new(status.to_status(request)))),
             Fault::Refuse => self.refusal = Some(Refusal::Connection),
             Fault::LoseResponse => self.lose_response = true,
@@ -63,6 +83,14 @@ impl Plan {
                 after: *after,
                 cut: *cut,
             }),
+            Fault::Silence { after } => self.body.push(BodyFault::Silence { after: *after }),
+            Fault::Chunks { size } => self.chunks = Some((*size).max(1)),
+            Fault::Page { code, body } => {
+                self.refusal = Some(Refusal::Page {
+                    code: *code,
+                    body: body.clone(),
+                });
+            }
             Fault::WithholdBookmarks => self.body.push(BodyFault::WithholdBookmarks),
             Fault::WithholdInitialEventsEnd => self.body.push(BodyFault::WithholdInitialEventsEnd),
         }

@@ -170,8 +170,15 @@ impl Source for Script {
 /// What a client reads of `event1`, a bookmark, `event2`, the initial-events end, `event3` under a fault:
 /// the lines, then how the body ended.
 async fn read_under(fault: Fault) -> (Vec<String>, &'static str) {
+    read_under_all(vec![fault]).await
+}
+
+/// As [`read_under`], under several faults.
+async fn read_under_all(all: Vec<Fault>) -> (Vec<String>, &'static str) {
     let faults = Faults::seeded(0);
-    faults.add(Rule::new(fault));
+    for fault in all {
+        faults.add(Rule::new(fault));
+    }
     let plan = faults.plan(&request("GET", "/api/v1/pods?watch=1"));
     let part = |text: &str, kind| Part {
         bytes: Bytes::copy_from_slice(format!("{text}\n").as_bytes()),
@@ -263,6 +270,38 @@ async fn withheld_bookmarks_leave_all_else() {
     );
 }
 
+#[tokio::test]
+async fn silence_delivers_nothing_more_and_stays_open() {
+    // [F22] a connection that goes silent without closing
+    let (lines, end) = read_under(Fault::Silence { after: 1 }).await;
+    assert_eq!((lines, end), (vec!["event1\n".to_owned()], "open"));
+}
+
+#[tokio::test]
+async fn chunks_cut_wherever_they_fall() {
+    // [F22] chunk boundaries at every byte
+    let part = Part {
+        bytes: Bytes::from_static("aü\n".as_bytes()),
+        kind: PartKind::Event,
+    };
+    let mut source = Chunked::new(Box::new(Script(vec![part.clone(), part].into_iter())), 3);
+    let mut chunks = Vec::new();
+    for _ in 0..4 {
+        chunks.push(poll_fn(|cx| source.poll_part(cx)).await.unwrap().unwrap().bytes);
+    }
+    assert_eq!(chunks, [&b"a\xc3\xbc"[..], b"\n", b"a\xc3\xbc", b"\n"]);
+}
+
+#[test]
+fn page_answers_instead_of_the_server() {
+    // [F22] a proxy's page
+    let faults = Faults::seeded(0);
+    let body = "<html></html>".to_owned();
+    faults.add(Rule::new(Fault::Page { code: 404, body }));
+    let plan = faults.plan(&request("GET", "/api/v1/pods"));
+    assert!(matches!(plan.refusal, Some(Refusal::Page { code: 404, .. })));
+}
+
 #[test]
 fn watch_faults_do_not_meet_lists() {
     let faults = Faults::seeded(0);
@@ -270,4 +309,125 @@ fn watch_faults_do_not_meet_lists() {
     assert!(faults.plan(&request("GET", "/api/v1/pods")).body.is_empty());
     assert_eq!(handle.fired(), 0);
     assert_eq!(faults.plan(&request("GET", "/api/v1/pods?watch=true")).body.len(), 1);
+}
+
+#[test]
+fn lost_answer_ends_the_asking() {
+    // [F22] the request takes effect: no later rule answers in place of the server
+    let faults = Faults::seeded(0);
+    faults.add(Rule::new(Fault::LoseResponse));
+    let later = faults.add(Rule::new(Fault::status(500)));
+    let plan = faults.plan(&request("POST", "/api/v1/namespaces/default/pods"));
+    assert!(plan.lose_response && plan.refusal.is_none());
+    assert_eq!(later.fired(), 0);
+}
+
+#[test]
+fn latencies_add_up_and_never_overflow() {
+    let faults = Faults::seeded(0);
+    for _ in 0..2 {
+        faults.add(Rule::new(Fault::Latency(Duration::MAX)));
+    }
+    assert_eq!(faults.plan(&request("GET", "/version")).latency, Duration::MAX);
+}
+
+#[test]
+fn skip_times_and_page_count_what_the_rule_matches() {
+    // [F22] the second and third time that page two is asked for
+    let faults = Faults::seeded(0);
+    let handle = faults.add(Rule::new(Fault::status(500)).resource("pods").page(2).skip(1).times(2));
+    let list = |query: &str| status_of(&faults.plan(&request("GET", &format!("/api/v1/pods?limit=1{query}"))));
+    let second_pages: Vec<_> = (0..4)
+        .map(|_| {
+            assert_eq!(list(""), None);
+            // A request that the rule does not match is no page.
+            faults.plan(&request("GET", "/api/v1/configmaps?limit=1&continue=x"));
+            list("&continue=x")
+        })
+        .collect();
+    assert_eq!(second_pages, [None, Some(500), Some(500), None]);
+    assert_eq!(handle.fired(), 2);
+}
+
+#[test]
+fn chance_counts_only_what_fires_against_times() {
+    let faults = Faults::seeded(7);
+    let handle = faults.add(Rule::new(Fault::Refuse).chance(0.5).times(3));
+    let fired = (0..64)
+        .filter(|_| faults.plan(&request("GET", "/version")).refusal.is_some())
+        .count();
+    assert_eq!((fired, handle.fired()), (3, 3));
+    for chance in [0.0, f64::NAN] {
+        let never = faults.add(Rule::new(Fault::Refuse).chance(chance));
+        faults.plan(&request("GET", "/version"));
+        assert_eq!(never.fired(), 0);
+    }
+}
+
+#[tokio::test]
+#[should_panic(expected = "the rule was removed when it had fired 1 times, not 2")]
+async fn wait_fired_fails_when_the_rule_is_removed_meanwhile() {
+    let faults = Faults::seeded(0);
+    let handle = faults.add(Rule::new(Fault::Compact));
+    tokio::join!(handle.wait_fired(2), async {
+        faults.plan(&request("GET", "/version"));
+        tokio::task::yield_now().await;
+        faults.clear();
+    });
+}
+
+#[tokio::test]
+#[should_panic(expected = "the rule fires at most 1 times, not 2")]
+async fn wait_fired_fails_for_more_than_the_rule_may_fire() {
+    Faults::seeded(0)
+        .add(Rule::new(Fault::Compact).times(1))
+        .wait_fired(2)
+        .await;
+}
+
+#[tokio::test]
+async fn wait_fired_is_content_with_a_removed_rule_that_has_fired() {
+    let faults = Faults::seeded(0);
+    let handle = faults.add(Rule::new(Fault::Compact));
+    faults.plan(&request("GET", "/version"));
+    handle.remove();
+    handle.wait_fired(1).await;
+}
+
+#[test]
+#[should_panic(expected = "200 is not the code of an error")]
+fn status_fault_is_an_error() {
+    let _ = StatusFault::new(200);
+}
+
+#[tokio::test]
+async fn first_due_end_of_a_body_wins_and_of_equals_the_first_injected() {
+    // [F22] several rules for one watch
+    let reset = |after, cut| Fault::Reset { after, cut };
+    for (faults, lines, end) in [
+        (
+            vec![Fault::EndWatch { after: 2 }, reset(1, Cut::Between)],
+            vec!["event1\n"],
+            "reset",
+        ),
+        (
+            vec![reset(1, Cut::MidLine), Fault::EndWatch { after: 1 }],
+            vec!["event1\n", "book"],
+            "reset",
+        ),
+        (
+            vec![Fault::EndWatch { after: 1 }, reset(1, Cut::MidLine)],
+            vec!["event1\n"],
+            "end",
+        ),
+        (
+            vec![Fault::WithholdBookmarks, reset(1, Cut::MidLine)],
+            vec!["event1\n", "eve"],
+            "reset",
+        ),
+    ] {
+        let shown = format!("{faults:?}");
+        let lines = lines.into_iter().map(str::to_owned).collect();
+        assert_eq!(read_under_all(faults).await, (lines, end), "{shown}");
+    }
 }

@@ -95,6 +95,11 @@ pub(crate) fn is_built_in_kind(group: &str, version: &str, kind: &str) -> bool {
         .any(|row| row.kind == kind && row.group == group && row.version == version)
 }
 
+/// Whether a version of a group is one of the built-in ones.
+pub(crate) fn is_built_in_version(group: &str, version: &str) -> bool {
+    BUILT_INS.iter().any(|row| row.group == group && row.version == version)
+}
+
 fn names(names: &[&'static str]) -> Vec<Name> {
     names.iter().map(|name| Name::Borrowed(name)).collect()
 }
@@ -207,6 +212,8 @@ fn policy(facts: &Facts) -> Policy {
             "subdomain" => NameValidation::Subdomain { max: 253 },
             "subdomain, max 52" => NameValidation::Subdomain { max: 52 },
             "subdomain, max 63" => NameValidation::Subdomain { max: 63 },
+            // The kind adds a rule of its own.
+            special if special.contains("spec.names.plural") => NameValidation::Subdomain { max: 253 },
             _ => NameValidation::Special,
         },
         field_selectors: FieldSelectors {

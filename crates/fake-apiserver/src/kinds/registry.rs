@@ -45,6 +45,14 @@ pub(crate) struct Group {
     pub(crate) versions: Vec<GroupVersion>,
 }
 
+impl Group {
+    /// Whether all its resources are custom ones.
+    pub(crate) fn is_custom(&self) -> bool {
+        let mut resources = self.versions.iter().flat_map(|version| &version.resources);
+        resources.all(|resource| resource.custom)
+    }
+}
+
 /// An immutable snapshot of all served resources.
 #[derive(Debug)]
 pub(crate) struct Kinds {

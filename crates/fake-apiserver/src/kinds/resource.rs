@@ -151,6 +151,14 @@ impl Resource {
         api_version(&self.group, &self.version)
     }
 
+    /// The package of the kind's Go type, which some texts name.
+    pub(crate) fn go_package(&self) -> &str {
+        match &*self.group {
+            "" | "events.k8s.io" => "core",
+            group => group.split('.').next().unwrap_or_default(),
+        }
+    }
+
     /// `plural` or `plural.group`, as error texts name a resource.
     pub(crate) fn qualified_plural(&self) -> String {
         if self.group.is_empty() {

@@ -118,7 +118,8 @@ impl Builder {
     }
 
     /// Adds an object that exists from the start, with the status that it has. It needs `apiVersion` and `kind`, as
-    /// all Kubernetes types in Rust write them; its namespace is made if it does not exist.
+    /// all Kubernetes types in Rust write them. Its namespace is made if it is not among the objects and does not exist;
+    /// the order in which objects are added does not matter.
     ///
     /// # Errors
     /// [`BuildError::Encode`] if the value does not become JSON.
@@ -133,7 +134,13 @@ impl Builder {
     /// # Errors
     /// [`BuildError`] for an object that cannot be stored.
     pub fn build(mut self) -> Result<FakeApiServer, BuildError> {
-        let objects = std::mem::take(&mut self.objects);
+        let mut objects = std::mem::take(&mut self.objects);
+        // What others need comes first: their kinds, and namespaces before one is made for them.
+        objects.sort_by_key(|object| match object["kind"].as_str() {
+            Some("CustomResourceDefinition") => 0,
+            Some("Namespace") => 1,
+            _ => 2,
+        });
         let server = self.empty();
         for object in &objects {
             server.load(object)?;
@@ -180,7 +187,8 @@ impl FakeApiServer {
     /// exist. Watches see it like any other.
     ///
     /// # Errors
-    /// [`BuildError`] for an object that cannot be stored, such as one that exists already.
+    /// [`BuildError`] for an object that cannot be stored, such as one that exists already: a namespace does once an
+    /// object in it was loaded.
     pub fn load(&self, object: &impl Serialize) -> Result<(), BuildError> {
         let object = serde_json::to_value(object).map_err(BuildError::Encode)?;
         let text = |path: &str| {
@@ -203,12 +211,12 @@ impl FakeApiServer {
             name: name.clone(),
             message,
         };
-        if resource.namespaced() {
-            self.ensure_namespace(&text("/metadata/namespace"));
-        }
         let bytes = object.to_string();
         let decoded = decode(resource, ContentType::Json, bytes.as_bytes(), FieldValidation::Ignore)
             .map_err(|error| refused(error.to_string()))?;
+        if resource.namespaced() {
+            self.ensure_namespace(&text("/metadata/namespace"));
+        }
         create_object(&self.shared, resource, id, decoded.object).map_err(|status| refused(status.message))?;
         if crd::is_definition(resource) {
             crd::reconcile(&self.shared);
@@ -235,5 +243,54 @@ impl FakeApiServer {
             object.set_field("status", bytes::Bytes::from_static(br#"{"phase":"Active"}"#));
             let _ = create_object(&self.shared, resource, id, object);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn objects_come_in_any_order_and_bring_their_namespaces() {
+        let map = |namespace: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": namespace}});
+        let shop = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": {"a": "b"}}});
+        let widget = json!({"apiVersion": "x.io/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": "shop"}});
+        let definition = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "widgets.x.io"},
+            "spec": {
+                "group": "x.io", "scope": "Namespaced",
+                "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}],
+            },
+        });
+        let mut builder = FakeApiServer::builder();
+        for object in [widget, map("shop"), map("other"), shop, definition] {
+            builder = builder.object(&object).unwrap();
+        }
+        let server = builder.build().unwrap();
+        let shop = server.object("namespaces", None, "shop").unwrap();
+        assert_eq!(shop["metadata"]["labels"]["a"], "b");
+        let other = server.object("namespaces", None, "other").unwrap();
+        assert_eq!(other["status"]["phase"], "Active");
+        assert!(server.object("configmaps", Some("other"), "a").is_some());
+        assert!(server.object("widgets.x.io", Some("shop"), "w").is_some());
+    }
+
+    #[test]
+    fn namespace_is_refused_once_an_object_in_it_was_loaded() {
+        let server = FakeApiServer::new();
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "shop"}});
+        server.load(&map).unwrap();
+        let shop = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
+        let refused = server.load(&shop).unwrap_err().to_string();
+        assert!(refused.contains("namespaces \"shop\" already exists"), "{refused}");
+        // An object that is refused leaves no namespace behind.
+        let bad =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "b"}, "data": 5});
+        server.load(&bad).unwrap_err();
+        assert!(server.object("namespaces", None, "b").is_none());
     }
 }

@@ -9,9 +9,30 @@ use crate::kinds::Resource;
 use crate::negotiate::Representation;
 use crate::request::Verb;
 use crate::request_log::RequestRecord;
-use crate::storage::{ListQuery, Range};
-use crate::stored::key_of;
+use crate::storage::{ListQuery, Range, ResourceId};
+use crate::stored::{Stored, key_of, split_key};
 use crate::view::View;
+
+/// One write, as the log has it.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct HistoryEntry {
+    /// The resourceVersion of the write.
+    pub resource_version: u64,
+    /// The namespace of the object; none if it is cluster-scoped.
+    pub namespace: Option<String>,
+    /// The name of the object.
+    pub name: String,
+    /// The object as the API shows it; none if the write removed it.
+    pub object: Option<Value>,
+}
+
+/// An object as the API shows it. What the server writes is JSON.
+fn shown(view: &View, stored: &Stored, rv: u64) -> Option<Value> {
+    let mut out = Vec::new();
+    view.write_object(stored, rv, &mut out);
+    serde_json::from_slice(&out).ok()
+}
 
 impl FakeApiServer {
     /// The requests so far, oldest first; the builder says how many are kept.
@@ -128,6 +149,69 @@ impl FakeApiServer {
     /// Open watches go on unless they had not been read that far; those end.
     pub fn compact(&self, resource_version: u64) {
         self.shared.storage.compact(resource_version);
+    }
+
+    /// Goes back to the state at an older resourceVersion, as after a restore of the store from a backup: what was written
+    /// later is gone, its resourceVersions will be given out again, and all watches end. False, and nothing happens, if that
+    /// version is not remembered any more, or is yet to come.
+    ///
+    /// The kinds that are served stay as they are: do not go back beyond the creation of a custom resource definition.
+    pub fn restore(&self, resource_version: u64) -> bool {
+        self.shared.storage.restore(resource_version)
+    }
+
+    /// Lets the next write have a resourceVersion that is higher by `versions`, and forgets all history before now: what
+    /// `etcdutl snapshot restore --bump-revision --mark-compacted` does after a [`restore`](Self::restore).
+    pub fn skip_versions(&self, versions: u64) {
+        self.shared.storage.skip(versions);
+    }
+
+    /// The writes to a resource after a resourceVersion, oldest first, as far as they are remembered.
+    pub fn history(&self, resource: &str, after: u64) -> Vec<HistoryEntry> {
+        let Some((found, id)) = self.find(resource) else {
+            return Vec::new();
+        };
+        let view = self.view(&found);
+        let entries = self.shared.storage.events_after(id, after);
+        entries
+            .iter()
+            .map(|entry| {
+                let (namespace, name) = split_key(&entry.key);
+                HistoryEntry {
+                    resource_version: entry.rv,
+                    namespace: Some(namespace).filter(|text| !text.is_empty()).map(str::to_owned),
+                    name: name.to_owned(),
+                    object: entry.cur.as_ref().and_then(|stored| shown(&view, stored, entry.rv)),
+                }
+            })
+            .collect()
+    }
+
+    /// Every object of a resource as the API shows it, ordered by key; one state.
+    pub fn objects(&self, resource: &str) -> Vec<Value> {
+        let Some((found, id)) = self.find(resource) else {
+            return Vec::new();
+        };
+        let query = ListQuery {
+            range: Range::All,
+            after: None,
+            at: None,
+            limit: 0,
+            filter: &|_, _| true,
+        };
+        let (page, _) = self.shared.storage.snapshot(id, &query);
+        let view = self.view(&found);
+        let objects = page.items.iter();
+        objects
+            .filter_map(|(_, item)| shown(&view, &item.object, item.rv))
+            .collect()
+    }
+
+    fn find(&self, resource: &str) -> Option<(std::sync::Arc<Resource>, ResourceId)> {
+        let all = self.resources();
+        let found = all.into_iter().find(|found| found.qualified_plural() == resource)?;
+        let id = self.shared.resource_id(&found)?;
+        Some((found, id))
     }
 
     /// Forgets all history up to now.

@@ -620,3 +620,103 @@ async fn body_over_the_limit_is_refused() {
     let status: Value = serde_json::from_slice(&bytes).unwrap();
     assert_eq!(status["message"], "Request entity too large: limit is 3145728");
 }
+
+/// A GET that accepts gzip: whether it came packed, and what it holds; of a watch, only what came until its first pause.
+async fn get_packed(fake: &FakeApiServer, uri: &str) -> (bool, String) {
+    use std::io::Write as _;
+
+    let request = http::Request::get(uri).header("accept-encoding", "br, gzip");
+    let request = request.body(Full::new(Bytes::new())).unwrap();
+    let response = fake.service().oneshot(request).await.unwrap();
+    let packed = response
+        .headers()
+        .get("content-encoding")
+        .is_some_and(|coding| coding == "gzip");
+    let mut body = response.into_body();
+    let mut unpacked = flate2::write::MultiGzDecoder::new(Vec::new());
+    let mut plain = Vec::new();
+    while let Ok(Some(frame)) = tokio::time::timeout(Duration::from_secs(1), body.frame()).await {
+        let bytes = frame.unwrap().into_data().unwrap();
+        match packed {
+            true => unpacked.write_all(&bytes).unwrap(),
+            false => plain.extend_from_slice(&bytes),
+        }
+    }
+    if packed {
+        plain = unpacked.finish().unwrap();
+    }
+    (packed, String::from_utf8(plain).unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn large_answers_are_packed_for_clients_that_accept_it() {
+    // [F18] gzip: lists of more than 128 KiB and streaming lists; small lists and plain watches never
+    let fake = FakeApiServer::new();
+    create(&fake, "small", json!({})).await;
+    let list = "/api/v1/namespaces/default/configmaps";
+    let (packed, text) = get_packed(&fake, list).await;
+    assert!(!packed && text.contains("\"small\""));
+    for n in 0..3 {
+        let object = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": format!("big-{n}"), "namespace": "default"}, "data": {"v": "x".repeat(50_000)}
+        });
+        fake.load(&object).unwrap();
+    }
+    let plain = send(&fake, "GET", list, Bytes::new()).await.unwrap();
+    let plain = plain.into_body().collect().await.unwrap().to_bytes();
+    let (packed, text) = get_packed(&fake, list).await;
+    assert!(packed);
+    assert_eq!(text.as_bytes(), plain);
+    let (packed, text) = get_packed(&fake, &format!("{list}/big-0")).await;
+    assert!(!packed && text.len() > 50_000);
+
+    let streaming = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+    let (packed, text) = get_packed(&fake, &format!("{list}?{streaming}")).await;
+    assert!(packed);
+    assert_eq!(text.lines().count(), 5, "four objects and the bookmark");
+    let (packed, text) = get_packed(&fake, &format!("{list}?watch=1")).await;
+    assert!(!packed);
+    assert_eq!(text.lines().count(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn watch_from_the_future_is_silent_until_then() {
+    // [F5] no bookmark either
+    let fake = FakeApiServer::new();
+    let now = create(&fake, "a", json!({})).await;
+    let mut watch = Watch::open(
+        &fake,
+        &format!(
+            "resourceVersion={}&allowWatchBookmarks=true&timeoutSeconds=600",
+            now + 2
+        ),
+    )
+    .await;
+    let silence = tokio::time::timeout(Duration::from_secs(590), watch.brief()).await;
+    assert!(silence.is_err(), "{silence:?}");
+    create(&fake, "b", json!({})).await;
+    create(&fake, "c", json!({})).await;
+    let later = create(&fake, "d", json!({})).await;
+    assert_eq!(
+        watch.brief().await.2,
+        later,
+        "what came before that version is not shown"
+    );
+}
+
+#[tokio::test]
+async fn history_and_objects_show_the_log() {
+    let fake = FakeApiServer::new();
+    let first = create(&fake, "a", json!({})).await;
+    let second = create(&fake, "b", json!({})).await;
+    call(&fake, "DELETE", "/api/v1/namespaces/default/configmaps/a", Value::Null).await;
+    let history = fake.history("configmaps", first);
+    assert_eq!(history.len(), 2);
+    assert_eq!((history[0].name.as_str(), history[0].resource_version), ("b", second));
+    assert_eq!(rv(history[0].object.as_ref().unwrap()), second);
+    assert_eq!(history[1].namespace.as_deref(), Some("default"));
+    assert_eq!((history[1].name.as_str(), &history[1].object), ("a", &None));
+    assert_eq!(fake.objects("configmaps").len(), 1);
+    assert_eq!(fake.objects("nothing"), Vec::<Value>::new());
+}

@@ -73,6 +73,17 @@ impl<T> Chain<T> {
         false
     }
 
+    /// Forgets the newest version. True if nothing is left.
+    pub(super) fn pop(&mut self) -> bool {
+        match self.older.pop() {
+            Some(before) => {
+                self.newest = before;
+                false
+            }
+            None => true,
+        }
+    }
+
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.older.len() + 1

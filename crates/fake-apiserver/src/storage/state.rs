@@ -152,6 +152,40 @@ impl<T> State<T> {
         }
     }
 
+    /// Goes back to the state at `rv`, and ends every watch. False if that state is not known any more.
+    pub(super) fn restore(&mut self, rv: Revision) -> bool {
+        if rv < self.compacted || rv > self.rv {
+            return false;
+        }
+        while self.log.back().is_some_and(|entry| entry.rv > rv) {
+            let Some(entry) = self.log.pop_back() else { break };
+            let resource = &mut self.resources[entry.resource.0 as usize];
+            resource.suffix.pop_back();
+            match (entry.prev.is_some(), entry.cur.is_some()) {
+                (false, true) => resource.live -= 1,
+                (true, false) => resource.live += 1,
+                _ => {}
+            }
+            if resource.keys.get_mut(&entry.key).is_some_and(Chain::pop) {
+                resource.keys.remove(&entry.key);
+            }
+        }
+        self.rv = rv;
+        for resource in &mut self.resources {
+            resource.epoch += 1;
+            resource.created = resource.created.min(rv);
+        }
+        true
+    }
+
+    /// The wakers of all resources.
+    pub(super) fn wakes(&self) -> Vec<Arc<watch::Sender<()>>> {
+        self.resources
+            .iter()
+            .map(|resource| Arc::clone(&resource.wake))
+            .collect()
+    }
+
     /// Panics if a stated invariant does not hold.
     #[cfg(test)]
     pub(super) fn check_invariants(&self) {

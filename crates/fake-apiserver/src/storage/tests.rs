@@ -381,3 +381,45 @@ fn event_is_encoded_once_per_form() {
     assert_eq!(events[0].encoded(&encoding(1), encode).as_ref(), [2]);
     assert_eq!(count.get(), 2);
 }
+
+#[test]
+fn restore_goes_back_to_an_older_state_and_gives_its_revisions_again() {
+    // [F22] RV going backwards
+    let log = Log::new(100);
+    let pods = log.add_resource(true);
+    put(&log, pods, "a", "1");
+    put(&log, pods, "b", "1");
+    let past = put(&log, pods, "c", "1");
+    put(&log, pods, "a", "2");
+    delete(&log, pods, "b");
+    put(&log, pods, "d", "1");
+    let mut cursor = log.watch_from(pods, log.current()).unwrap();
+    assert!(log.restore(past));
+    log.read_state().check_invariants();
+    assert_eq!(log.current(), past);
+    let page = log.list(pods, &query(Range::All, None, 0, None)).unwrap();
+    assert_eq!((keys(&page), values(&page)), (vec!["a", "b", "c"], vec!["1", "1", "1"]));
+    assert_eq!(log.count(pods), 3);
+    assert!(matches!(log.read(&mut cursor, 10), Batch::Closed), "open watches end");
+    assert_eq!(put(&log, pods, "e", "1"), past + 1);
+    let events = log.events_after(pods, past);
+    assert_eq!((events.len(), events[0].key.as_ref()), (1, "e"));
+    assert!(!log.restore(past + 2), "not reached");
+    log.compact(past);
+    assert!(!log.restore(past - 1), "forgotten");
+    assert_eq!(log.current(), past + 1);
+}
+
+#[test]
+fn skipped_revisions_are_never_given_out_and_forget_the_past() {
+    let log = Log::new(100);
+    let pods = log.add_resource(true);
+    let first = put(&log, pods, "a", "1");
+    log.skip(100);
+    assert_eq!(log.current(), first + 100);
+    assert_eq!(
+        log.watch_from(pods, first).unwrap_err(),
+        ReadError::Compacted { oldest: first + 100 }
+    );
+    assert_eq!(put(&log, pods, "a", "2"), first + 101);
+}

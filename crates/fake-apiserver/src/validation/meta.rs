@@ -19,12 +19,97 @@ const MAX_DUMPED: usize = 1024 * 1024;
 
 const IMMUTABLE: &str = "field is immutable";
 
+/// What the strategy of a kind checks once more after what holds for all kinds, in its order.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Repeats {
+    /// The form of finalizers.
+    Finalizers,
+    /// The form of finalizers, then the prefix of generated names by the kind's own rule.
+    FinalizersAndPrefix,
+    /// The same, the other way round.
+    PrefixAndFinalizers,
+    Prefix,
+    Nothing,
+    /// All of the update, twice, with every finding again: kinds that are served apart from the others.
+    Everything,
+}
+
+/// The kinds whose strategies do other than most. Read off a real server, kind by kind.
+const REPEATS: &[(&str, Repeats, &[&str])] = &[
+    (
+        "",
+        Repeats::FinalizersAndPrefix,
+        &[
+            "configmaps",
+            "secrets",
+            "pods",
+            "serviceaccounts",
+            "endpoints",
+            "persistentvolumeclaims",
+        ],
+    ),
+    ("apps", Repeats::FinalizersAndPrefix, &["controllerrevisions"]),
+    (
+        "networking.k8s.io",
+        Repeats::FinalizersAndPrefix,
+        &["ingresses", "ingressclasses"],
+    ),
+    (
+        "",
+        Repeats::PrefixAndFinalizers,
+        &["limitranges", "namespaces", "nodes", "persistentvolumes"],
+    ),
+    ("discovery.k8s.io", Repeats::PrefixAndFinalizers, &["endpointslices"]),
+    (
+        "storage.k8s.io",
+        Repeats::PrefixAndFinalizers,
+        &["storageclasses", "csinodes", "volumeattachments"],
+    ),
+    ("node.k8s.io", Repeats::Prefix, &["runtimeclasses"]),
+    (
+        "admissionregistration.k8s.io",
+        Repeats::Prefix,
+        &["validatingwebhookconfigurations", "mutatingwebhookconfigurations"],
+    ),
+    ("apiregistration.k8s.io", Repeats::Prefix, &["apiservices"]),
+    ("", Repeats::Nothing, &["events"]),
+    ("coordination.k8s.io", Repeats::Nothing, &["leases"]),
+    ("policy", Repeats::Nothing, &["poddisruptionbudgets"]),
+    (
+        "apiextensions.k8s.io",
+        Repeats::Everything,
+        &["customresourcedefinitions"],
+    ),
+];
+
+impl Repeats {
+    fn of(resource: &Resource) -> Self {
+        if resource.custom {
+            return Self::Everything;
+        }
+        let other = REPEATS
+            .iter()
+            .find(|(group, _, plurals)| *group == &*resource.group && plurals.contains(&&*resource.plural));
+        other.map_or(Self::Finalizers, |(_, repeats, _)| *repeats)
+    }
+
+    fn finalizers(self) -> bool {
+        matches!(
+            self,
+            Self::Finalizers | Self::FinalizersAndPrefix | Self::PrefixAndFinalizers
+        )
+    }
+}
+
 /// Checks the metadata of a new object (its name is set by now, generated or not).
 pub(crate) fn validate_create(resource: &Resource, meta: &Meta) -> Vec<FieldError> {
     let mut errors = Vec::new();
     generate_name(resource, meta, &mut errors);
     name(resource, meta, &mut errors);
     common(resource, meta, &mut errors);
+    if Repeats::of(resource).finalizers() {
+        qualified_finalizers(&meta.finalizers, &mut errors);
+    }
     without_repeats(errors)
 }
 
@@ -33,8 +118,41 @@ pub(crate) fn validate_create(resource: &Resource, meta: &Meta) -> Vec<FieldErro
 /// Whether a resource version must be given is the verb's business.
 pub(crate) fn validate_update(resource: &Resource, new: &Meta, old: &Meta) -> Vec<FieldError> {
     let mut errors = Vec::new();
+    // At first, names are only looked at as segments of a path.
+    for text in path_segment_errors(&new.generate_name, true) {
+        errors.push(FieldError::invalid("metadata.generateName", &new.generate_name, &text));
+    }
+    common(resource, new, &mut errors);
+    unchanged(new, old, &mut errors);
+    let repeats = Repeats::of(resource);
+    match repeats {
+        Repeats::Everything => {
+            for again in 0..2 {
+                if again > 0 {
+                    unchanged(new, old, &mut errors);
+                }
+                labels(&new.labels, &mut errors);
+                annotations(&new.annotations, &mut errors);
+                owner_references(&new.owner_references, &mut errors);
+            }
+            return errors;
+        }
+        Repeats::PrefixAndFinalizers | Repeats::Prefix => generate_name(resource, new, &mut errors),
+        Repeats::Finalizers | Repeats::FinalizersAndPrefix | Repeats::Nothing => {}
+    }
+    if repeats.finalizers() {
+        qualified_finalizers(&new.finalizers, &mut errors);
+    }
+    if repeats == Repeats::FinalizersAndPrefix {
+        generate_name(resource, new, &mut errors);
+    }
+    without_repeats(errors)
+}
+
+/// What no update may change.
+fn unchanged(new: &Meta, old: &Meta, errors: &mut Vec<FieldError>) {
     if old.deletion_timestamp.is_some() {
-        no_new_finalizers(new, old, &mut errors);
+        no_new_finalizers(new, old, errors);
     }
     let mut immutable = |field: &str, changed: bool, value: &str| {
         if changed {
@@ -51,11 +169,29 @@ pub(crate) fn validate_update(resource: &Resource, new: &Meta, old: &Meta) -> Ve
         .deletion_grace_period_seconds
         .map_or_else(|| "null".to_owned(), |seconds| seconds.to_string());
     immutable("deletionGracePeriodSeconds", changed, &seconds);
-    generate_name(resource, new, &mut errors);
-    if new.name == old.name {
-        common(resource, new, &mut errors);
+}
+
+/// Whether every finding of a resource is told, or each once.
+pub(crate) fn tells_repeats(resource: &Resource) -> bool {
+    Repeats::of(resource) == Repeats::Everything
+}
+
+/// Puts what a kind finds wrong with the name of an object beside the other findings about that.
+pub(crate) fn join(mut errors: Vec<FieldError>, of_kind: Vec<FieldError>) -> Vec<FieldError> {
+    let is_name = |error: &FieldError| matches!(&*error.field, "metadata.name" | "metadata.generateName");
+    for error in of_kind {
+        let place = if is_name(&error) {
+            let about_name = |other: &FieldError| is_name(other) && *other.field <= *error.field;
+            errors
+                .iter()
+                .position(|other| !about_name(other))
+                .unwrap_or(errors.len())
+        } else {
+            errors.len()
+        };
+        errors.insert(place, error);
     }
-    without_repeats(errors)
+    errors
 }
 
 /// What an update silently takes over from the stored object before it is validated: creation time and generation,
@@ -148,7 +284,7 @@ fn common(resource: &Resource, meta: &Meta, errors: &mut Vec<FieldError>) {
     labels(&meta.labels, errors);
     annotations(&meta.annotations, errors);
     owner_references(&meta.owner_references, errors);
-    finalizers(resource, &meta.finalizers, errors);
+    finalizers(&meta.finalizers, errors);
 }
 
 fn namespace(resource: &Resource, meta: &Meta, errors: &mut Vec<FieldError>) {
@@ -249,7 +385,7 @@ fn owner_json(owner: &OwnerReference) -> String {
     String::from_utf8(out).unwrap_or_default()
 }
 
-fn finalizers(resource: &Resource, finalizers: &[String], errors: &mut Vec<FieldError>) {
+fn finalizers(finalizers: &[String], errors: &mut Vec<FieldError>) {
     const FIELD: &str = "metadata.finalizers";
     for finalizer in finalizers {
         for text in label_key_errors(finalizer) {
@@ -267,14 +403,15 @@ fn finalizers(resource: &Resource, finalizers: &[String], errors: &mut Vec<Field
         let text = "finalizer orphan and foregroundDeletion cannot be both set";
         errors.push(FieldError::invalid_raw(FIELD, &String::from_utf8_lossy(&list), text));
     }
-    // The kinds that are served by other parts of the server lack this rule.
-    if resource.custom || matches!(&*resource.group, "apiextensions.k8s.io" | "apiregistration.k8s.io") {
-        return;
-    }
+}
+
+/// Refuses finalizers without a domain, but for the server's own.
+fn qualified_finalizers(finalizers: &[String], errors: &mut Vec<FieldError>) {
     for (index, finalizer) in finalizers.iter().enumerate() {
         if !finalizer.contains('/') && !matches!(finalizer.as_str(), "orphan" | "foregroundDeletion" | "kubernetes") {
             let text = "name is neither a standard finalizer name nor is it fully qualified";
-            errors.push(FieldError::invalid(format!("{FIELD}[{index}]"), finalizer, text));
+            let field = format!("metadata.finalizers[{index}]");
+            errors.push(FieldError::invalid(field, finalizer, text));
         }
     }
 }

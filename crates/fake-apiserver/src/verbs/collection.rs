@@ -19,6 +19,9 @@ pub(super) async fn delete_collection(context: Context<'_>) -> Result<Answer, St
     let view = context.view(Shape::List)?;
     let list_options = ListOptions::parse(&context.request.query, context.resource, false)?;
     let options = options(context)?;
+    if context.path.empty_namespace {
+        return Err(context.absent());
+    }
     let page = read_page(context, &list_options).await?;
     for (key, _) in &page.items {
         let (namespace, name) = split_key(key);
@@ -31,5 +34,5 @@ pub(super) async fn delete_collection(context: Context<'_>) -> Result<Answer, St
             Err(status) => return Err(status),
         }
     }
-    Ok(Answer::json(200, view.list(page)))
+    Ok(Answer::json(200, view.get()?.list(page)))
 }

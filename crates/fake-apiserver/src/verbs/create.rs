@@ -14,7 +14,7 @@ use crate::server::Shared;
 use crate::status::{Status, Subject};
 use crate::storage::{Change, Outcome, ResourceId, Versioned};
 use crate::stored::{Stored, key_of};
-use crate::validation::validate_create;
+use crate::validation::{join, validate_create};
 
 /// How often a generated name that exists already is generated anew.
 const NAME_ATTEMPTS: usize = 8;
@@ -28,8 +28,9 @@ pub(super) fn create(context: Context<'_>) -> Result<Answer, Status> {
     let options = write::options(context, "CreateOptions")?;
     let decoded = write::body(context, options)?;
     let wrong_type = write::wrong_type(context.resource, &decoded);
-    let version = create_in(context, decoded.object, options, wrong_type)?;
-    Ok(write::shown(&view, 201, &version, &decoded.warnings))
+    let created = write::check_version(&decoded).and_then(|()| create_in(context, decoded.object, options, wrong_type));
+    let answer = created.and_then(|version| write::shown(&view, 201, &version));
+    write::warned(answer, &decoded.warnings)
 }
 
 /// Creates a decoded object in the namespace of the path.
@@ -113,8 +114,10 @@ fn store_new(
         if generated {
             object.meta.name = server.names.name(&object.meta.generate_name);
         }
-        let mut errors = validate_create(resource, &object.meta);
-        errors.extend(hooks::validate(resource, &object));
+        let errors = join(
+            validate_create(resource, &object.meta),
+            hooks::validate(resource, &object),
+        );
         write::check(resource, &object.meta.name, &errors)?;
         if has_version {
             return Err(Status::untyped(

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::Context;
 use super::options::number;
 use super::write::{self, dry_run_causes, options_subject};
+use super::{Context, WantedView};
 use crate::answer::Answer;
 use crate::codec::{DeleteOptions, decode_delete_options, go_quote};
 use crate::hooks::{self, Kept, Marked};
@@ -39,11 +39,18 @@ pub(super) enum Deleted {
 pub(super) fn delete(context: Context<'_>) -> Result<Answer, Status> {
     let view = context.view(Shape::Object)?;
     let options = options(context)?;
+    let unsaid = options.orphan_dependents.is_none() && options.propagation_policy.is_none();
+    let warning = hooks::delete_warning(context.resource).filter(|_| unsaid);
+    let warnings: Vec<_> = warning.map(str::to_owned).into_iter().collect();
+    write::warned(answer(context, &view, &options), &warnings)
+}
+
+fn answer(context: Context<'_>, view: &WantedView, options: &DeleteOptions) -> Result<Answer, Status> {
     namespaces::check_delete(context.subject(), context.name())?;
-    let deleted = delete_one(context, context.namespace(), context.name(), &options)?;
+    let deleted = delete_one(context, context.namespace(), context.name(), options)?;
     let object_is_shown = context.resource.policy.delete_returns == DeleteReturns::Object;
-    let answer = match deleted {
-        Deleted::Gone(last) if object_is_shown => write::shown(&view, 200, &last, &[]),
+    Ok(match deleted {
+        Deleted::Gone(last) if object_is_shown => write::shown(view, 200, &last)?,
         Deleted::Gone(last) => {
             let uid = last.object.object().meta.uid;
             Status::deleted(context.subject(), context.name(), &uid).into()
@@ -54,12 +61,9 @@ pub(super) fn delete(context: Context<'_>) -> Result<Answer, Status> {
             } else {
                 200
             };
-            write::shown(&view, code, &version, &[])
+            write::shown(view, code, &version)?
         }
-    };
-    let unsaid = options.orphan_dependents.is_none() && options.propagation_policy.is_none();
-    let warning = hooks::delete_warning(context.resource).filter(|_| unsaid);
-    Ok(answer.warnings(&warning.map(str::to_owned).into_iter().collect::<Vec<_>>()))
+    })
 }
 
 /// Reads the options, from the body or, if there is none, from the query.
@@ -125,7 +129,7 @@ pub(super) fn delete_one(
     let mut next = Next::Remove;
     let mut shown = None;
     let outcome = server.storage.update(context.id, &key, |old| {
-        let old = old.ok_or_else(|| Status::not_found(context.subject(), name))?;
+        let old = old.ok_or_else(|| context.absent_as(name))?;
         let current = old.object.object_as(context.resource);
         check_preconditions(context, name, options, old, &current)?;
         let mut new = current.clone();
@@ -147,7 +151,7 @@ pub(super) fn delete_one(
         Outcome::Written(version) => Some(version),
         Outcome::Kept(old) => shown.or(old),
     };
-    let version = version.ok_or_else(|| Status::not_found(context.subject(), name))?;
+    let version = version.ok_or_else(|| context.absent_as(name))?;
     match next {
         Next::Stay => Ok(Deleted::Stays(version)),
         Next::Remove => Ok(Deleted::Gone(version)),

@@ -24,7 +24,7 @@ pub(super) async fn list(context: Context<'_>) -> Result<Answer, Status> {
     let view = context.view(Shape::List)?;
     let options = ListOptions::parse(&context.request.query, context.resource, false)?;
     let page = read_page(context, &options).await?;
-    Ok(Answer::json(200, view.list(page)))
+    Ok(Answer::json(200, view.get()?.list(page)))
 }
 
 /// Reads what the options ask for.

@@ -27,7 +27,8 @@ pub(super) fn patch(context: Context<'_>, part: Part) -> Result<Answer, Status> 
         FieldValidation::Ignore => Vec::new(),
         FieldValidation::Strict | FieldValidation::Warn => field_findings(patch_type, &context.request.body),
     };
-    let version = transact(context, part, options, Unconditional::Always, |old, _| {
+    let patched = transact(context, part, options, Unconditional::Always, |old, _| {
+        warnings.clear();
         let mut current = Vec::with_capacity(old.object.canonical.len() + 96);
         full.write_object(&old.object, old.rv, &mut current);
         let patched = apply(patch_type, &current, &context.request.body).map_err(|error| patch_status(&error))?;
@@ -38,12 +39,13 @@ pub(super) fn patch(context: Context<'_>, part: Part) -> Result<Answer, Status> 
         let decoded = decoded.map_err(|error| not_an_object(&patched, error.cause()))?;
         let wrong_type = write::wrong_type(context.resource, &decoded);
         let mut object = decoded.object;
-        check_identity(context, &mut object)?;
         warnings.clone_from(&findings);
         warnings.extend(decoded.warnings);
+        check_identity(context, &mut object)?;
         Ok((object, wrong_type))
-    })?;
-    Ok(write::shown(&view, 200, &version, &warnings))
+    });
+    let answer = patched.and_then(|version| write::shown(&view, 200, &version));
+    write::warned(answer, &warnings)
 }
 
 /// 422 for a patch with unknown or duplicate fields, in it or in its result.

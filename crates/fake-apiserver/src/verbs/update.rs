@@ -45,7 +45,20 @@ pub(super) fn update(context: Context<'_>, part: Part) -> Result<Answer, Status>
     let options = write::options(context, "UpdateOptions")?;
     let decoded = write::body(context, options)?;
     let wrong_type = write::wrong_type(context.resource, &decoded);
-    let mut object = decoded.object;
+    let replaced =
+        write::check_version(&decoded).and_then(|()| replace(context, part, options, decoded.object, wrong_type));
+    let answer = replaced.and_then(|(code, version)| write::shown(&view, code, &version));
+    write::warned(answer, &decoded.warnings)
+}
+
+/// Replaces the object with a decoded one, or creates it where the resource allows that; the code says which.
+fn replace(
+    context: Context<'_>,
+    part: Part,
+    options: WriteOptions,
+    mut object: Object,
+    wrong_type: Option<Status>,
+) -> Result<(u16, Versioned<Stored>), Status> {
     check_identity(context, &mut object)?;
     let result = transact(context, part, options, Unconditional::ByPolicy, |_, current| {
         let (given, actual) = (&object.meta.uid, &current.meta.uid);
@@ -54,7 +67,7 @@ pub(super) fn update(context: Context<'_>, part: Part) -> Result<Answer, Status>
         }
         Ok((object.clone(), wrong_type.clone()))
     });
-    let creates = context.resource.policy.put_creates && part == Part::Main;
+    let creates = context.resource.policy.put_creates && part != Part::Finalize;
     match result {
         Err(status) if status.reason == "NotFound" && creates => {
             if !object.meta.uid.is_empty() {
@@ -64,10 +77,9 @@ pub(super) fn update(context: Context<'_>, part: Part) -> Result<Answer, Status>
                 parse_uint(&object.meta.resource_version).map_err(Status::untyped)?;
             }
             object.meta.resource_version.clear();
-            let version = create_in(context, object, options, wrong_type)?;
-            Ok(write::shown(&view, 201, &version, &decoded.warnings))
+            Ok((201, create_in(context, object, options, wrong_type)?))
         }
-        result => Ok(write::shown(&view, 200, &result?, &decoded.warnings)),
+        result => Ok((200, result?)),
     }
 }
 
@@ -110,7 +122,7 @@ pub(super) fn transact(
 ) -> Result<Versioned<Stored>, Status> {
     let mut shown = None;
     let outcome = context.server.storage.update(context.id, &context.key(), |old| {
-        let old = old.ok_or_else(|| Status::not_found(context.subject(), context.name()))?;
+        let old = old.ok_or_else(|| context.absent())?;
         let current = old.object.object_as(context.resource);
         let (wanted, wrong_type) = make(old, &current)?;
         check_version(context, unconditional, old, &wanted)?;
@@ -137,7 +149,7 @@ pub(super) fn transact(
         Outcome::Deleted { .. } => shown,
         Outcome::Kept(old) => shown.or(old),
     };
-    written.ok_or_else(|| Status::not_found(context.subject(), context.name()))
+    written.ok_or_else(|| context.absent())
 }
 
 fn check_version(
@@ -217,7 +229,9 @@ fn settle(context: Context<'_>, part: Part, old: &Object, wanted: Object) -> Res
     }
     write::track_fields(context, Some(old), &mut new);
     let mut errors = validate_update(resource, &new.meta, &old.meta);
-    errors.extend(hooks::validate(resource, &new));
+    // The name cannot change, so that no rule of a kind speaks of it.
+    let of_kind = hooks::validate(resource, &new).into_iter();
+    errors.extend(of_kind.filter(|error| !matches!(&*error.field, "metadata.name" | "metadata.generateName")));
     write::check(resource, context.name(), &errors)?;
     Ok(new)
 }

@@ -37,8 +37,12 @@ const BATCH: usize = 64;
 /// # Errors
 /// 400, 406, 422, and 500 for a resourceVersion that is no number. What goes wrong later is an ERROR event.
 pub(super) fn watch(context: Context<'_>) -> Result<Answer, Status> {
-    let view = context.view(Shape::Watch)?;
+    let wanted = context.view(Shape::Watch)?;
     let options = ListOptions::parse(&context.request.query, context.resource, true)?;
+    // A list of each event cannot be shown: nothing is.
+    let Ok(view) = wanted.get().cloned() else {
+        return Ok(Answer::json(200, Bytes::new()));
+    };
     let mut range = narrowed(context, &options.selection);
     // The old form of a watch may name one object.
     if let (true, Some(name)) = (context.path.legacy_watch, context.path.name.as_deref()) {
@@ -222,7 +226,8 @@ impl Core {
                 Batch::Idle => {
                     let rv = cursor.position();
                     let now = Instant::now();
-                    if self.bookmark_due(now) {
+                    // A watch from a version that is yet to come is silent until it does.
+                    if self.bookmark_due(now) && rv <= self.server.storage.current() {
                         return Step::Send(self.bookmark(rv, false));
                     }
                     return self.wait_or_end();

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::Context;
+use super::{Context, WantedView};
 use crate::answer::Answer;
 use crate::codec::{ContentType, DecodeError, Decoded, FieldValidation, decode, go_quote};
 use crate::kinds::{GenerationMode, Resource};
@@ -12,8 +12,7 @@ use crate::object::Object;
 use crate::status::{Cause, Status, Subject};
 use crate::storage::Versioned;
 use crate::stored::Stored;
-use crate::validation::{FieldError, validate_type};
-use crate::view::View;
+use crate::validation::{FieldError, tells_repeats, validate_type};
 
 /// The media types that a body may have, as the 415 text lists them.
 const READABLE: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
@@ -132,6 +131,17 @@ pub(super) fn body(context: Context<'_>, options: WriteOptions) -> Result<Decode
     .map_err(|error| decode_status(&error))
 }
 
+/// Refuses a custom resource of another version than the request's.
+///
+/// # Errors
+/// 400.
+pub(super) fn check_version(decoded: &Decoded) -> Result<(), Status> {
+    decoded
+        .wrong_version
+        .as_ref()
+        .map_or(Ok(()), |error| Err(decode_status(error)))
+}
+
 /// 422 for a custom resource of another kind than the path says; built-in kinds are refused when they are decoded.
 pub(super) fn wrong_type(resource: &Resource, decoded: &Decoded) -> Option<Status> {
     let errors = validate_type(resource, &decoded.api_version, &decoded.kind);
@@ -139,7 +149,7 @@ pub(super) fn wrong_type(resource: &Resource, decoded: &Decoded) -> Option<Statu
         kind: &decoded.kind,
         ..super::subject(resource)
     };
-    (!errors.is_empty()).then(|| Status::invalid(subject, &decoded.object.meta.name, causes(&errors)))
+    (!errors.is_empty()).then(|| Status::invalid(subject, &decoded.object.meta.name, causes(resource, &errors)))
 }
 
 /// The status for a body that is no object.
@@ -180,16 +190,21 @@ pub(super) fn check(resource: &Resource, name: &str, errors: &[FieldError]) -> R
     if errors.is_empty() {
         return Ok(());
     }
-    Err(Status::invalid(super::subject(resource), name, causes(errors)))
+    Err(Status::invalid(
+        super::subject(resource),
+        name,
+        causes(resource, errors),
+    ))
 }
 
-/// The findings as causes, equal ones once.
-fn causes(errors: &[FieldError]) -> Vec<Cause> {
+/// The findings as causes, equal ones once where the kind tells them once.
+fn causes(resource: &Resource, errors: &[FieldError]) -> Vec<Cause> {
     let mut seen = HashSet::with_capacity(errors.len());
+    let repeats = tells_repeats(resource);
     errors
         .iter()
         .map(|error| (error.kind.reason(), error.message.as_str(), error.field.as_str()))
-        .filter(|cause| seen.insert(*cause))
+        .filter(|cause| seen.insert(*cause) || repeats)
         .map(|(reason, message, field)| Cause::new(reason, message, field))
         .collect()
 }
@@ -225,8 +240,22 @@ pub(super) fn advance_generation(resource: &Resource, old: &Object, new: &mut Ob
 }
 
 /// The answer that shows an object.
-pub(super) fn shown(view: &View, code: u16, version: &Versioned<Stored>, warnings: &[String]) -> Answer {
-    Answer::json(code, view.object(&version.object, version.rv)).warnings(warnings)
+///
+/// # Errors
+/// 406 if the client wants it in a form that does not fit.
+pub(super) fn shown(view: &WantedView, code: u16, version: &Versioned<Stored>) -> Result<Answer, Status> {
+    Ok(Answer::json(code, view.get()?.object(&version.object, version.rv)))
+}
+
+/// Adds warnings to an answer, which may be an error: what is found in a body is said whatever becomes of it.
+///
+/// # Errors
+/// The one given, if there are no warnings.
+pub(super) fn warned(answer: Result<Answer, Status>, warnings: &[String]) -> Result<Answer, Status> {
+    if warnings.is_empty() {
+        return answer;
+    }
+    Ok(answer.unwrap_or_else(Answer::from).warnings(warnings))
 }
 
 /// A version that was not stored: a dry run.

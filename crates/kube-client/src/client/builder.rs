@@ -3,7 +3,7 @@
 use std::fmt;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use http::HeaderValue;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -203,6 +203,7 @@ impl ClientBuilder {
             cluster: Arc::from(self.cluster_id.as_deref().unwrap_or("default")),
             on_watch_error: self.on_watch_error,
             changed: Arc::new(Notify::new()),
+            described: Once::new(),
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
             runtime,

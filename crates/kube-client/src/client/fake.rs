@@ -21,7 +21,8 @@ pub enum FakeError {
 
 impl Client {
     /// A client over an in-memory API server that holds these objects. They need `apiVersion` and `kind`, as all
-    /// Kubernetes types write them; for objects of several types use [`fake_builder`](Self::fake_builder).
+    /// Kubernetes types write them; for objects of several types use [`fake_builder`](Self::fake_builder). Their
+    /// namespaces are made.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -78,7 +79,9 @@ impl FakeClientBuilder {
         self
     }
 
-    /// Adds an object that exists from the start.
+    /// Adds an object that exists from the start. Its namespace is made if it does not exist; a
+    /// [`server`](Self::server) given before has the object at once, so that its namespace, if it is to have labels,
+    /// comes first.
     ///
     /// # Errors
     ///
@@ -112,5 +115,24 @@ impl FakeClientBuilder {
         };
         let kube = kube::Client::new(server.service(), "default");
         self.client.build_with(kube).map_err(FakeError::Client)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn objects_bring_their_namespaces() {
+        let mut settings = ConfigMap::default();
+        settings.metadata.name = Some("settings".to_owned());
+        settings.metadata.namespace = Some("shop".to_owned());
+        let server = FakeApiServer::new();
+        let builder = Client::fake_builder().server(&server).object(&settings).unwrap();
+        assert!(server.object("namespaces", None, "shop").is_some());
+        assert!(server.object("configmaps", Some("shop"), "settings").is_some());
+        builder.build().unwrap().shutdown().await;
     }
 }

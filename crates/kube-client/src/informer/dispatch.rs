@@ -11,12 +11,14 @@ use crate::error::Stopped;
 use crate::event::Event;
 use crate::informer::backlog::{Backlog, Taken};
 use crate::informer::handler::HandlerOptions;
+use crate::informer::metrics::{HandlerMetrics, Reported};
 use crate::object::Object;
 use crate::sync::{Mutex, Waiters, wake_all};
 
 /// The queue of one handler.
 pub(crate) struct HandlerQueue<K> {
     name: String,
+    metrics: HandlerMetrics,
     state: Mutex<State<K>>,
 }
 
@@ -33,6 +35,7 @@ struct State<K> {
     waiters: Waiters,
     handled: u64,
     panics: u64,
+    reported: Reported,
 }
 
 /// Why no call starts any more.
@@ -89,6 +92,7 @@ impl<K: Object> HandlerQueue<K> {
     pub(crate) fn new(options: HandlerOptions) -> Self {
         Self {
             name: options.name.into_owned(),
+            metrics: HandlerMetrics::default(),
             state: Mutex::new(State {
                 backlog: Backlog::new(options.coalesce_above),
                 filled: false,
@@ -99,8 +103,29 @@ impl<K: Object> HandlerQueue<K> {
                 waiters: Waiters::default(),
                 handled: 0,
                 panics: 0,
+                reported: Reported::default(),
             }),
         }
+    }
+
+    /// The same queue, measured.
+    pub(crate) fn with_metrics(mut self, metrics: HandlerMetrics) -> Self {
+        self.metrics = metrics;
+        self
+    }
+
+    pub(crate) fn metrics(&self) -> &HandlerMetrics {
+        &self.metrics
+    }
+
+    /// Shows in the metrics what the queue holds now. Call it after a change, while no lock is held.
+    pub(crate) fn report(&self) {
+        let unreported = {
+            let mut state = self.state.lock();
+            let (depth, coalesced) = (state.backlog.len(), state.backlog.coalesced());
+            state.reported.take(depth, coalesced)
+        };
+        self.metrics.queue(unreported);
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -163,6 +188,7 @@ impl<K: Object> HandlerQueue<K> {
             }
         };
         wake_all(wakers);
+        self.metrics.handled(events.len(), panicked);
     }
 
     /// A call was dropped half-way, because the informer stopped: it is over, but its events were not handled.
@@ -196,6 +222,7 @@ impl<K: Object> HandlerQueue<K> {
         drop(backlog); // objects of the user's type: not under the lock
         wake_all(runner.into_iter().collect());
         wake_all(wakers);
+        self.report();
     }
 
     pub(crate) fn has_synced(&self) -> bool {

@@ -20,6 +20,8 @@ use crate::sync::Mutex;
 /// What the client does with an informer, whatever its type.
 pub(crate) trait Control: Send + Sync {
     fn id(&self) -> &InformerId;
+    /// The Rust type of its objects.
+    fn object_type(&self) -> &'static str;
     fn start(&self);
     fn stop(&self);
     /// What the first sync still waits for; nothing once the cache is filled.
@@ -58,6 +60,7 @@ impl Registry {
         check_namespaces(&key)?;
         let wanted = options.transform.clone();
         let made = Cell::new(key.clone(), dynamic_type.clone(), options, asked_at, Arc::clone(env));
+        let mut twin = None;
         let (cell, started, stopped) = {
             let mut state = self.state.lock();
             // The key names the type, so a known informer is always of this one.
@@ -67,11 +70,27 @@ impl Registry {
             } else {
                 let cell = Arc::new(made);
                 if !state.stopped {
+                    twin = state
+                        .informers
+                        .values()
+                        .find(|known| known.id().overlaps(&cell.id))
+                        .cloned();
                     state.informers.insert(key, Arc::clone(&cell) as Arc<dyn Control>);
                 }
                 (cell, state.started, state.stopped)
             }
         };
+        if let Some(twin) = twin {
+            tracing::info!(
+                gvr = %cell.id.resource,
+                cluster = %env.cluster,
+                "watched more than once, each time with a cache of its own: {twin} as {} and {} as {}",
+                twin.object_type(),
+                cell.id,
+                cell.object_type(),
+                twin = twin.id(),
+            );
+        }
         if stopped {
             cell.stop();
         } else if started {

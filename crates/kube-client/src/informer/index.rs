@@ -149,6 +149,13 @@ impl Posting {
         }
     }
 
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Posting::One(_) => 1,
+            Posting::Many(slots) => slots.len(),
+        }
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
         let (one, many) = match self {
             Posting::One(slot) => (Some(*slot), None),

@@ -339,6 +339,15 @@ pub struct InformerId {
     pub fields: String,
 }
 
+impl InformerId {
+    /// Whether both watch the same resource in a namespace that both cover.
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        let (own, others) = (self.namespaces.parts(), other.namespaces.parts());
+        let everything = own.contains(&None) || others.contains(&None);
+        self.resource == other.resource && (everything || own.iter().any(|namespace| others.contains(namespace)))
+    }
+}
+
 impl fmt::Display for InformerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.resource)?;

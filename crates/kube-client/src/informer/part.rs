@@ -108,7 +108,18 @@ impl<K: Object> Part<K> {
     /// How many objects of this part are cached.
     pub(crate) fn len(&self) -> usize {
         let own = self.only_in().map(AsRef::as_ref);
-        self.shared.with_store(|store| store.iter_in(own).count())
+        self.shared.with_store(|store| store.len_in(own))
+    }
+
+    /// About how many bytes this part's objects are as the server's JSON.
+    pub(crate) fn json_bytes(&self) -> u64 {
+        let objects = self.len();
+        self.status.update(|status| status.size.of(objects))
+    }
+
+    /// Shows in the metrics what the queue of each handler holds now.
+    pub(crate) fn report(&self) {
+        self.shared.report();
     }
 
     /// Ends the whole informer.

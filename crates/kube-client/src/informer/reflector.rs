@@ -32,12 +32,12 @@
 //! | a web page with 400, 404, 405, 410, 422, 501; 200 that is not JSON | wait, list | wait, list | wait, watch |
 //! | connection refused or reset, TLS, no credentials | wait, list | wait, list | wait, watch |
 //! | no answer for 30 s | list; the second time pages, for an hour | told; given up after 90 s: wait, list | wait, watch |
-//! | clean end | wait, list | of half a list: wait, list | lived 1 s: watch; else wait, watch |
+//! | clean end | wait, list | of half a list: wait, list | lived 1 s: watch; else wait, watch; the second in a row that brought nothing in 5 min or more, where no bookmarks come: newest |
 //! | ERROR event 400, 405, 410, 422, or 504 "too large" | as the HTTP code | | as the HTTP code |
 //! | ERROR event 429 | wait, list | | wait, watch |
-//! | ERROR event with another code | as the HTTP code | | wait, watch; the second in a row: wait, list |
-//! | what is no list, no event, no gzip; a line or item over 64 MiB | wait, list | wait, list | wait, watch; the second in a row: wait, list |
-//! | silence | for 30 s, or no end bookmark in 2 min: list; the second time pages, for an hour | for 90 s: wait, list | for 3 min where bookmarks come, else 30 s past its time: watch; the second in a row: list |
+//! | ERROR event with another code | as the HTTP code | | wait, watch; the second in a row: wait, newest |
+//! | what is no list, no event, no gzip; a line or item over 64 MiB | wait, list | wait, list | wait, watch; the second in a row: wait, newest |
+//! | silence | for 30 s, or no end bookmark in 2 min: list; the second time pages, for an hour | for 90 s: wait, list | for 3 min where bookmarks come, else 30 s past its time: watch; the second in a row: newest |
 //! | object that does not decode | told; the rest goes on; the last good version stays | same | same; its version counts |
 //! | bookmark without a version | ignored; the end bookmark: wait, list | | ignored |
 //! | event with a version older than the cache | counts as received | | applied, the version stays |
@@ -72,6 +72,7 @@ use tracing::Instrument;
 use crate::decode::{Decoder, Undecodable};
 use crate::environment::Environment;
 use crate::error::{Step, WatchError, WatchErrorKind};
+use crate::informer::metrics::{InformerMetrics, PAGED, STREAMING};
 use crate::informer::options::{InformerId, InformerKey, InitialList, ListMode, Tuning};
 use crate::informer::part::Part;
 use crate::informer::reflector::backoff::Backoff;
@@ -91,6 +92,8 @@ const LONGEST_RETRY_AFTER: Duration = Duration::from_mins(5);
 const AVOID_STREAMING: Duration = Duration::from_hours(1);
 /// After so many watches in a row that end with an error or in silence, at the same version, the state is listed.
 const FRUITLESS: u32 = 2;
+/// A watch that ends in good order after so long, or longer, has lived as long as it was asked to.
+const WHOLE_LIFE: Duration = Duration::from_mins(5);
 
 /// What happens next.
 enum State {
@@ -112,6 +115,16 @@ enum State {
 enum Form {
     Streaming,
     Paged,
+}
+
+impl Form {
+    /// Its name in metrics.
+    fn label(self) -> &'static str {
+        match self {
+            Form::Streaming => STREAMING,
+            Form::Paged => PAGED,
+        }
+    }
 }
 
 /// What follows a back-off.
@@ -142,6 +155,7 @@ pub(crate) struct Reflector<K: Object> {
     // What this reflector keeps current of the informer.
     shared: Part<K>,
     status: Arc<StatusCell>,
+    metrics: InformerMetrics,
     backoff: Backoff,
     // The version up to which the cache is current; empty before the first list. Mirrored in `shared`.
     version: String,
@@ -168,6 +182,7 @@ impl<K: Object> Reflector<K> {
         part: Part<K>,
     ) -> Self {
         let namespace = part.namespace();
+        let metrics = InformerMetrics::new(&id, &env.cluster, namespace.map(AsRef::as_ref));
         Self {
             env: Arc::clone(env),
             id,
@@ -182,6 +197,7 @@ impl<K: Object> Reflector<K> {
             },
             status: Arc::clone(part.status()),
             shared: part,
+            metrics,
             backoff: Backoff::new(),
             version: String::new(),
             start: Start::First,
@@ -197,7 +213,7 @@ impl<K: Object> Reflector<K> {
     /// Keeps the cache current until stopped.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         let namespace = self.shared.only_in().map(AsRef::<str>::as_ref);
-        let span = tracing::info_span!("informer", gvr = %self.id, cluster = %self.env.cluster, namespace);
+        let span = self.env.span(&self.id, namespace);
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
@@ -215,6 +231,8 @@ impl<K: Object> Reflector<K> {
     async fn drive_again(&mut self) {
         while AssertUnwindSafe(self.drive()).catch_unwind().await.is_err() {
             self.status.update(|status| status.watches_open = 0);
+            self.metrics.watch_lost();
+            self.restarted("panicked");
             self.fail(self.failures.of(
                 Step::List,
                 WatchErrorKind::Protocol,
@@ -262,6 +280,7 @@ impl<K: Object> Reflector<K> {
     }
 
     async fn step_list(&mut self, form: Form) -> State {
+        let begun = Instant::now();
         let listed = match form {
             Form::Streaming => {
                 self.enter(Phase::ListingStream);
@@ -272,6 +291,7 @@ impl<K: Object> Reflector<K> {
                 self.list_paged().await.map(|()| None)
             }
         };
+        self.metrics.list_ended(form.label(), begun.elapsed(), listed.is_ok());
         match listed {
             Ok(open) => {
                 self.start = Start::LastSeen;
@@ -283,7 +303,11 @@ impl<K: Object> Reflector<K> {
                 });
                 State::Watching(open)
             }
-            Err(error) => self.after_list_failure(form, error),
+            Err(error) => {
+                let reason = error.kind.as_str();
+                let next = self.after_list_failure(form, error);
+                self.restarts(reason, next)
+            }
         }
     }
 
@@ -332,24 +356,37 @@ impl<K: Object> Reflector<K> {
             Some(connection) => connection,
             None => match self.open_watch().await {
                 Ok(connection) => connection,
-                Err(error) => return self.after_watch_failure(error, true),
+                Err(error) => {
+                    let reason = error.kind.as_str();
+                    let next = self.after_watch_failure(error, true);
+                    return self.restarts(reason, next);
+                }
             },
         };
         // Counted from here: how long a streaming list took before says nothing of the watch.
         let (began, from) = (Instant::now(), self.version.clone());
         let ended = self.follow(connection).await;
-        let short_lived = began.elapsed() < SHORT_LIVED;
+        let lived = began.elapsed();
+        self.metrics.watch_ended(lived);
+        let reason = ended.as_ref().map_or_else(|error| error.kind.as_str(), |()| "closed");
+        let next = self.after_watch(ended, lived, &from);
+        self.restarts(reason, next)
+    }
+
+    /// What follows a watch that lived so long, ended so, and began at version `from`.
+    fn after_watch(&mut self, ended: Result<(), WatchError>, lived: Duration, from: &str) -> State {
         if self.version != from {
             self.fruitless = 0;
         }
         match ended {
             // The server closes every watch after a while: that is no failure, unless it does so at once.
-            Ok(()) if short_lived => State::Backoff(self.backoff.next(), self.resume()),
+            Ok(()) if lived < SHORT_LIVED => State::Backoff(self.backoff.next(), self.resume()),
+            // Where bookmarks come, one would have come. Where they do not, this may be all that tells.
+            Ok(()) if lived >= WHOLE_LIFE && self.version == from && !self.has_bookmarks && self.is_stuck() => {
+                State::Listing(self.form())
+            }
             Ok(()) => self.go_on(self.resume()),
-            Err(error) => {
-                if !self.is_stuck(&error.kind) {
-                    return self.after_watch_failure(error, short_lived);
-                }
+            Err(error) if is_fruitless(&error.kind) && self.is_stuck() => {
                 let silent = error.kind == WatchErrorKind::Silent;
                 self.fail(error);
                 match silent {
@@ -357,7 +394,30 @@ impl<K: Object> Reflector<K> {
                     false => State::Backoff(self.backoff.next(), Next::List),
                 }
             }
+            Err(error) => self.after_watch_failure(error, lived < SHORT_LIVED),
         }
+    }
+
+    /// Counts what follows as a restart, unless nothing follows.
+    fn restarts(&self, reason: &'static str, next: State) -> State {
+        if !matches!(next, State::Final(_)) {
+            self.restarted(reason);
+        }
+        next
+    }
+
+    /// A list or watch begins again.
+    fn restarted(&self, reason: &'static str) {
+        self.metrics.restarted(reason);
+        self.status
+            .update(|status| *status.restarts.entry(reason).or_default() += 1);
+    }
+
+    /// The cache changed or was found to be current up to a newer version.
+    fn heard(&self) {
+        self.metrics.version_moved();
+        self.metrics.cached(self.shared.len());
+        self.shared.report();
     }
 
     /// What follows a watch that ended: another from there, or a list if there is no version to go on from.
@@ -375,22 +435,15 @@ impl<K: Object> Reflector<K> {
         }
     }
 
-    /// Counts a watch that ended so. True if it is time for a list: the server may never be able to go on from here.
-    fn is_stuck(&mut self, kind: &WatchErrorKind) -> bool {
-        let has_its_own_way_on = matches!(
-            kind,
-            WatchErrorKind::Unreachable
-                | WatchErrorKind::Tls
-                | WatchErrorKind::TooManyRequests { .. }
-                | WatchErrorKind::NotSupported
-                | WatchErrorKind::Expired
-                | WatchErrorKind::VersionTooLarge
-                | WatchErrorKind::Refused
-        );
-        if !has_its_own_way_on {
-            self.fruitless = (self.fruitless + 1) % FRUITLESS;
+    /// Counts a watch that brought nothing. True if it is time for a list, and of the newest state: the server may never be
+    /// able to go on from this version.
+    fn is_stuck(&mut self) -> bool {
+        self.fruitless = (self.fruitless + 1) % FRUITLESS;
+        let stuck = self.fruitless == 0;
+        if stuck {
+            self.start = Start::Newest;
         }
-        !has_its_own_way_on && self.fruitless == 0
+        stuck
     }
 
     fn after_watch_failure(&mut self, error: WatchError, short_lived: bool) -> State {
@@ -448,6 +501,7 @@ impl<K: Object> Reflector<K> {
             &format!("{what}: {}", bad.error),
         );
         self.env.report(&self.id, &error);
+        self.metrics.decode_failed();
         self.status.update(|status| {
             status.failures += 1;
             status.last_error = Some(error);
@@ -465,6 +519,21 @@ impl<K: Object> Reflector<K> {
             Start::Newest => true,
         }
     }
+}
+
+/// Whether a watch that ended so may end so again and again at the same version. Not what comes of the network, nor what has
+/// a way on of its own.
+fn is_fruitless(kind: &WatchErrorKind) -> bool {
+    !matches!(
+        kind,
+        WatchErrorKind::Unreachable
+            | WatchErrorKind::Tls
+            | WatchErrorKind::TooManyRequests { .. }
+            | WatchErrorKind::NotSupported
+            | WatchErrorKind::Expired
+            | WatchErrorKind::VersionTooLarge
+            | WatchErrorKind::Refused
+    )
 }
 
 #[cfg(test)]

@@ -87,12 +87,21 @@ impl<K: Object> Relist<K> {
         self.discard(key);
     }
 
-    /// An object of this key came that cannot be decoded: the last good version stays, if there is one.
-    pub(crate) fn keep(&mut self, store: &Store<K>, key: KeyRef<'_>) {
-        if self.position(key).is_none()
-            && let Some(slot) = store.find(key)
-        {
-            self.kept.insert(slot);
+    /// An object of this key came that cannot be decoded: the last good version of it stays, if there is one. With another
+    /// uid it is another object, and the one that is known is gone.
+    pub(crate) fn keep(&mut self, store: &Store<K>, key: KeyRef<'_>, uid: &str) {
+        let same = |known: &str| known.is_empty() || uid.is_empty() || known == uid;
+        if let Some(at) = self.position(key) {
+            let known = self.fresh[at as usize].as_ref();
+            if known.is_some_and(|object| !same(object.metadata().uid)) {
+                self.discard(key);
+            }
+        } else if let Some(slot) = store.find(key) {
+            if store.object(slot).is_some_and(|object| same(object.metadata().uid)) {
+                self.kept.insert(slot);
+            } else {
+                self.kept.remove(&slot);
+            }
         }
     }
 

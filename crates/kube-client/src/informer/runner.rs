@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use futures_util::FutureExt;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::event::Event;
@@ -48,6 +49,9 @@ impl<K: Object> Runner<K> {
         let queue = Arc::clone(&self.queue);
         let work = async {
             while let Some(taken) = std::future::poll_fn(|cx| queue.poll_take(cx)).await {
+                queue.report();
+                // The end of a call is the begin of the next one: one look at the clock per call.
+                let mut begun = Instant::now();
                 let size = batch_size(&*self.handler);
                 for events in taken.events().chunks(size) {
                     if !queue.begin() {
@@ -62,6 +66,9 @@ impl<K: Object> Runner<K> {
                         tracing::error!(informer = %self.informer, handler = queue.name(), "event handler panicked");
                     }
                     call.finish(panicked);
+                    let ended = Instant::now();
+                    queue.metrics().called(ended - begun);
+                    begun = ended;
                 }
                 // Share the worker with the neighbours between batches.
                 tokio::task::yield_now().await;

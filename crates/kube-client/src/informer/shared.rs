@@ -17,8 +17,8 @@ use crate::event::Event;
 use crate::informer::dispatch::{HandlerQueue, HandlerStats, Wake};
 use crate::informer::index::{IndexDef, Values};
 use crate::informer::options::Namespaces;
-use crate::informer::reflector::version;
 use crate::informer::progress::{Goal, Now, Progress, Source};
+use crate::informer::reflector::version;
 use crate::informer::relist::Relist;
 use crate::informer::store::{Change, Mode, Outcome, Store};
 use crate::key::{KeyRef, ObjectKey};
@@ -187,7 +187,16 @@ impl<K: Object> Shared<K> {
             queue.push(&snapshot, snapshot.len(), state.unfilled == 0)
         };
         wake.wake();
+        queue.report();
         true
+    }
+
+    /// Shows in the metrics what the queue of each handler holds now.
+    pub(crate) fn report(&self) {
+        let handlers = self.state.read().handlers.clone();
+        for queue in handlers {
+            queue.report();
+        }
     }
 
     /// Takes a handler out of the list; its queue must have been ended before.
@@ -364,7 +373,11 @@ impl<K: Object> Shared<K> {
         let (handlers, waiters, waiting) = {
             let mut state = self.state.write();
             state.stopped = true;
-            let waiting: Vec<Waker> = state.sections.iter().flat_map(|section| section.progress.wakers()).collect();
+            let waiting: Vec<Waker> = state
+                .sections
+                .iter()
+                .flat_map(|section| section.progress.wakers())
+                .collect();
             (std::mem::take(&mut state.handlers), state.waiters.take(), waiting)
         };
         for queue in handlers {
@@ -410,7 +423,11 @@ impl<K: Object> Shared<K> {
     #[cfg(test)]
     pub(crate) fn waiting_for_progress(&self) -> usize {
         let state = self.state.read();
-        state.sections.iter().map(|section| section.progress.wakers().len()).sum()
+        state
+            .sections
+            .iter()
+            .map(|section| section.progress.wakers().len())
+            .sum()
     }
 
     pub(crate) fn poll_filled(&self, ticket: &mut Option<u64>, cx: &Context<'_>) -> Poll<Result<(), Stopped>> {

@@ -1,11 +1,14 @@
 //! What an informer shows of itself: its phase, counters and last failure.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::error::WatchError;
 use crate::informer::dispatch::HandlerStats;
@@ -71,6 +74,8 @@ impl fmt::Display for Phase {
 pub struct InformerStats {
     /// Which informer.
     pub informer: InformerId,
+    /// The Rust type of its objects, which tells informers of one resource apart.
+    pub object_type: &'static str,
     /// What it is doing.
     pub phase: Phase,
     /// Whether the cache was filled.
@@ -90,6 +95,16 @@ pub struct InformerStats {
     pub events: u64,
     /// Failures met.
     pub failures: u64,
+    /// How often a list or watch had to begin again, by reason: `closed` where the server ended a watch, as it does every
+    /// few minutes; `panicked` where code of the type did; otherwise [`WatchErrorKind::as_str`](crate::WatchErrorKind::as_str).
+    pub restarts: BTreeMap<&'static str, u64>,
+    /// About how many bytes the cached objects are as the server's JSON, managed fields included: their number times the
+    /// mean size of those received last. The cache itself holds each in a tenth of that (tiny types) to five times of it
+    /// (whole pods).
+    pub json_bytes: u64,
+    /// How long ago the server last brought a list, a change or a bookmark; `None` before the first list. With bookmarks,
+    /// more than about a minute means that the connection is in trouble. Over several namespaces: the longest ago.
+    pub last_heard: Option<Duration>,
     /// The failure that keeps the informer from going on; `None` while all is well.
     pub error: Option<WatchError>,
     /// The last failure, also if it was overcome since.
@@ -137,10 +152,45 @@ pub(crate) struct Status {
     pub(crate) watches: u64,
     pub(crate) events: u64,
     pub(crate) failures: u64,
+    pub(crate) restarts: BTreeMap<&'static str, u64>,
+    pub(crate) size: MeanSize,
+    // When a list, a change or a bookmark came last.
+    pub(crate) heard: Option<Instant>,
     pub(crate) error: Option<WatchError>,
     pub(crate) last_error: Option<WatchError>,
     // Objects that do not decode, until a good version or a delete comes. Bounded by the number of keys.
     pub(crate) undecodable: HashMap<ObjectKey, String, RandomState>,
+}
+
+/// The mean size of the objects received last, as many as the cache holds. Nothing is kept per object.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct MeanSize {
+    bytes: f64,
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "an estimate of sizes and counts that memory can hold"
+)]
+impl MeanSize {
+    /// A whole list came.
+    pub(crate) fn listed(&mut self, objects: usize, bytes: usize) {
+        self.bytes = bytes as f64 / objects.max(1) as f64;
+    }
+
+    /// Changes came; each stands for one of the objects that are cached.
+    pub(crate) fn changed(&mut self, changes: usize, bytes: usize, cached: usize) {
+        let mean = bytes as f64 / changes.max(1) as f64;
+        let weight = changes as f64 / cached.max(changes).max(1) as f64;
+        self.bytes += (mean - self.bytes) * weight;
+    }
+
+    /// The size of so many objects.
+    pub(crate) fn of(self, objects: usize) -> u64 {
+        (self.bytes * objects as f64).round() as u64
+    }
 }
 
 /// What the statuses of an informer's reflectors come to; without the objects that do not decode.
@@ -159,6 +209,13 @@ pub(crate) fn sum<'a>(statuses: impl IntoIterator<Item = &'a StatusCell>) -> Sta
         total.watches += status.watches;
         total.events += status.events;
         total.failures += status.failures;
+        for (reason, count) in &status.restarts {
+            *total.restarts.entry(reason).or_default() += count;
+        }
+        total.heard = match (total.heard, status.heard) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
         total.error = total.error.or_else(|| status.error.clone());
         total.last_error = total.last_error.or_else(|| status.last_error.clone());
     }
@@ -189,5 +246,28 @@ impl StatusCell {
     pub(crate) fn announce(&self, f: impl FnOnce(&mut Status)) {
         self.update(f);
         self.changed.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mean_size_follows_what_was_received_last() {
+        let mut size = MeanSize::default();
+        assert_eq!(size.of(10), 0);
+        size.listed(4, 4_000);
+        assert_eq!(size.of(4), 4_000);
+        // one of four objects is replaced by one of twice the size: the mean is 1,250
+        size.changed(1, 2_000, 4);
+        assert_eq!(size.of(4), 5_000);
+        // more changes than objects: what came last is all there is to go by
+        size.changed(10, 5_000, 2);
+        assert_eq!(size.of(2), 1_000);
+        size.changed(0, 0, 2);
+        assert_eq!(size.of(2), 1_000);
+        size.listed(0, 0);
+        assert_eq!(size.of(0), 0);
     }
 }

@@ -134,6 +134,11 @@ impl<K: Object> Store<K> {
         all.into_iter().flatten().chain(some)
     }
 
+    /// How many objects there are, or in one namespace.
+    pub(crate) fn len_in(&self, namespace: Option<&str>) -> usize {
+        namespace.map_or(self.len(), |name| self.namespaces.get(name).map_or(0, Posting::len))
+    }
+
     /// Every object, or those of one namespace.
     pub(crate) fn list(&self, namespace: Option<&str>) -> Vec<Arc<K>> {
         match namespace {

@@ -69,6 +69,7 @@ impl<K: Object> Stream for EventStream<K> {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(taken) => this.taken = taken,
             }
+            this.queue.report();
         }
         let Some(taken) = &this.taken else {
             return Poll::Ready(None);

@@ -239,7 +239,9 @@ pub(super) fn spoil(rng: &mut Rng, kind: &Kind, body: &mut Content) {
                 .flatten()
                 .map(|(key, _)| key.clone())
                 .collect();
-            let field = &fields[rng.usize(..fields.len())];
+            let Some(field) = fields.get(rng.usize(..fields.len().max(1))) else {
+                return;
+            };
             if rng.bool() {
                 remove(value, field);
             } else {

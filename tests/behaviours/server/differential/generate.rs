@@ -31,6 +31,14 @@ const ACTS: &[(u8, Act)] = &[
     (4, Act::DeleteCollection),
 ];
 
+/// The creation of a good object.
+pub(super) fn creation(rng: &mut Rng) -> Probe {
+    let kind = &KINDS[rng.usize(..KINDS.len())];
+    let mut probe = good(rng, kind, Act::Create, "a");
+    tame(kind, Act::Create, &mut probe);
+    probe
+}
+
 /// The next request.
 pub(super) fn probe(rng: &mut Rng) -> Probe {
     if rng.u8(..32) == 0 {
@@ -284,7 +292,11 @@ fn odd_query(rng: &mut Rng, act: Act, probe: &mut Probe) {
         0 => key.to_owned(),
         1 => format!("{key}=%zz"),
         2 => format!("{key}={};x", place_or_escape(value)),
-        3 => format!("{key}={}", escape(&damage(rng, value))),
+        // Bytes that are no text are shown in other ways.
+        3 => format!(
+            "{key}={}",
+            escape(String::from_utf8_lossy(&damage(rng, value)).as_bytes())
+        ),
         _ => format!("{key}={}", place_or_escape(value)),
     };
     probe.query.push(pair);

@@ -66,8 +66,54 @@ fn status(mut body: Value, sent: &[u8]) -> Value {
     if body.pointer("/metadata/continue").is_some() {
         body["metadata"]["continue"] = "TOKEN".into();
     }
-    texts(&mut body, &|text| cut(&masked(text, sent)));
+    texts(&mut body, &|text| cut(&masked(&without_dump(text), sent)));
+    order(&mut body);
     body
+}
+
+/// The list of findings of a 422, once: as the causes. Go goes through labels and annotations in any order, so that
+/// findings about one field have none.
+fn order(body: &mut Value) {
+    let Some(causes) = body.pointer("/details/causes").and_then(Value::as_array) else {
+        return;
+    };
+    let mut texts: Vec<String> = Vec::new();
+    for cause in causes {
+        let part = |key: &str| cause[key].as_str().unwrap_or_default();
+        let text = format!("{}: {}", part("field"), part("message"));
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    let list = match texts.as_slice() {
+        [one] => one.clone(),
+        many => format!("[{}]", many.join(", ")),
+    };
+    let message = body["message"].as_str().unwrap_or_default();
+    if let Some(head) = message.strip_suffix(&list) {
+        body["message"] = format!("{head}(the causes)").into();
+    }
+    if let Some(causes) = body.pointer_mut("/details/causes").and_then(Value::as_array_mut) {
+        for same in causes.chunk_by_mut(|a, b| a["field"] == b["field"]) {
+            same.sort_by_key(ToString::to_string);
+        }
+    }
+}
+
+/// A text without the object that it shows, which has the managed fields.
+fn without_dump(text: &str) -> String {
+    const BEFORE: &str = "Invalid value: \"{";
+    let Some(start) = text.find(BEFORE) else {
+        return text.to_owned();
+    };
+    let (head, rest) = text.split_at(start + BEFORE.len());
+    let mut escaped = false;
+    let end = rest.bytes().position(|byte| {
+        let ends = byte == b'"' && !escaped;
+        escaped = byte == b'\\' && !escaped;
+        ends
+    });
+    format!("{head}…{}", &rest[end.unwrap_or(rest.len())..])
 }
 
 fn texts(value: &mut Value, change: &dyn Fn(&str) -> String) {
@@ -187,6 +233,10 @@ fn object(probe: &Probe, mut body: Value) -> Value {
     if body["kind"] == "Table" {
         // The columns of most kinds differ, and so do ages.
         return body["kind"].clone();
+    }
+    let name = body["kind"].as_str().unwrap_or_default();
+    if ![kind.kind, "PartialObjectMetadata"].contains(&name.trim_end_matches("List")) {
+        return name.into();
     }
     let any_version = probe.query.iter().all(|pair| !pair.starts_with("resourceVersion"));
     if let Some(items) = body["items"].as_array_mut() {

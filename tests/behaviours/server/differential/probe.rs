@@ -49,13 +49,6 @@ impl Probe {
         self.path.contains("/watch/") || self.query.iter().any(|pair| pair.starts_with("watch"))
     }
 
-    /// The first value of a parameter, escaped.
-    pub(super) fn parameter(&self, key: &str) -> Option<&str> {
-        self.query
-            .iter()
-            .find_map(|pair| pair.strip_prefix(key)?.strip_prefix('='))
-    }
-
     pub(super) fn header(&self, name: &str) -> &str {
         let found = self.headers.iter().find(|(candidate, _)| *candidate == name);
         found.map_or("", |(_, value)| value)

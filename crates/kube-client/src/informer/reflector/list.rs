@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http_body_util::BodyExt;
 use kube::client::Body;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::decode::Undecodable;
 use crate::decode::event::WatchEvent;
@@ -32,6 +32,9 @@ const PIECE: usize = 64 << 10;
 struct Incoming<K> {
     relist: Relist<K>,
     undecodable: Vec<Undecodable>,
+    // Objects received, and the bytes they came in.
+    objects: usize,
+    bytes: usize,
 }
 
 impl<K: Object> Reflector<K> {
@@ -43,6 +46,8 @@ impl<K: Object> Reflector<K> {
         Incoming {
             relist,
             undecodable: Vec::new(),
+            objects: 0,
+            bytes: 0,
         }
     }
 
@@ -66,6 +71,7 @@ impl<K: Object> Reflector<K> {
                     // The pages were too slow for the server's memory: fetch the newest state as one.
                     // A server that gives pages all the same, and lets them expire again, is one for the back-off.
                     Err(error) if error.kind == WatchErrorKind::Expired && !token.is_empty() && !started_over => {
+                        self.restarted(error.kind.as_str());
                         self.fail(error);
                         self.start = Start::Newest;
                         limit = 0;
@@ -97,6 +103,7 @@ impl<K: Object> Reflector<K> {
         let piece_length = if inflate.is_plain() { PIECE } else { PACKED_PIECE };
         let fail = |kind, detail: &str| self.failures.of(Step::List, kind, detail);
         let mut reader = ListReader::new();
+        let mut bytes = 0;
         let mut each = |object| self.receive(incoming, object);
         loop {
             let chunk = match timeout(LIST_SILENCE, body.frame()).await {
@@ -108,6 +115,7 @@ impl<K: Object> Reflector<K> {
             for piece in chunk.chunks(piece_length) {
                 let unpacked = inflate.push(piece);
                 let unpacked = unpacked.map_err(|error| fail(WatchErrorKind::Protocol, &error.to_string()))?;
+                bytes += unpacked.len();
                 for piece in unpacked.chunks(PIECE) {
                     let read = reader.push(piece, &self.decoder, &mut each);
                     read.map_err(|error| fail(WatchErrorKind::Protocol, &error.to_string()))?;
@@ -116,11 +124,13 @@ impl<K: Object> Reflector<K> {
             }
         }
         let meta = reader.finish(&self.decoder, &mut each);
+        incoming.bytes += bytes;
         meta.map_err(|error| fail(WatchErrorKind::Protocol, &error.to_string()))
     }
 
     /// Takes one object of the list.
     fn receive(&self, incoming: &mut Incoming<K>, object: Result<Arc<K>, Undecodable>) {
+        incoming.objects += 1;
         match object {
             Ok(object) => {
                 if !incoming.undecodable.is_empty() {
@@ -133,7 +143,7 @@ impl<K: Object> Reflector<K> {
             Err(bad) => {
                 if let Some(key) = &bad.key {
                     self.shared
-                        .with_store(|store| incoming.relist.keep(store, key.as_ref()));
+                        .with_store(|store| incoming.relist.keep(store, key.as_ref(), &bad.uid));
                 }
                 incoming.undecodable.push(bad);
             }
@@ -159,6 +169,11 @@ impl<K: Object> Reflector<K> {
         }
         self.version.clone_from(&version);
         self.shared.replace(&incoming.relist, version);
+        self.status.update(|status| {
+            status.size.listed(incoming.objects, incoming.bytes);
+            status.heard = Some(Instant::now());
+        });
+        self.heard();
         Ok(())
     }
 
@@ -175,10 +190,11 @@ impl<K: Object> Reflector<K> {
         let silence = Some(self.tuning.silence);
         loop {
             let decoder = &self.decoder;
-            let line = connection.next_line(|line| (!line.is_empty()).then(|| decoder.event(line)));
+            let line = connection.next_line(|line| (!line.is_empty()).then(|| (line.len(), decoder.event(line))));
             let fail = |kind, detail: &str| self.failures.of(Step::List, kind, detail);
             match line.map_err(|error| fail(WatchErrorKind::Protocol, &error.to_string()))? {
-                Some(Some(event)) => {
+                Some(Some((bytes, event))) => {
+                    incoming.bytes += bytes;
                     let event = event.map_err(|error| fail(WatchErrorKind::Protocol, &error.to_string()))?;
                     if let Some(version) = self.receive_event(&mut incoming, event)? {
                         self.commit(&incoming, version)?;

@@ -3,6 +3,8 @@
 use std::cmp::Ordering;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::decode::Undecodable;
 use crate::decode::event::{NotAnEvent, WatchEvent};
 use crate::error::{Step, WatchError, WatchErrorKind};
@@ -29,6 +31,8 @@ enum Lines {
 /// Changes that were received and not yet applied.
 struct Pending<K> {
     changes: Vec<Received<K>>,
+    // The bytes they came in.
+    bytes: usize,
     // The version that the last of them, or a bookmark after it, carries.
     version: Option<String>,
 }
@@ -46,6 +50,7 @@ impl<K: Object> Reflector<K> {
         let request = request.map_err(|error| self.failures.of(step, WatchErrorKind::Refused, &error.to_string()))?;
         let (body, inflate) = self.send(step, request, ANSWER).await?;
         self.status.update(|status| status.watches += 1);
+        self.metrics.watch_opened();
         Ok(Connection::new(body, inflate, timeout))
     }
 
@@ -62,6 +67,7 @@ impl<K: Object> Reflector<K> {
             status.phase = Phase::Watching;
             status.watches_open = 1;
         });
+        self.metrics.watch_followed();
         let ended = self.follow_open(connection).await;
         self.status.update(|status| status.watches_open = 0);
         ended
@@ -70,6 +76,7 @@ impl<K: Object> Reflector<K> {
     async fn follow_open(&mut self, mut connection: Connection) -> Result<(), WatchError> {
         let mut pending = Pending {
             changes: Vec::new(),
+            bytes: 0,
             version: None,
         };
         loop {
@@ -94,12 +101,18 @@ impl<K: Object> Reflector<K> {
     fn take_lines(&mut self, connection: &mut Connection, pending: &mut Pending<K>) -> Result<Lines, WatchError> {
         while pending.changes.len() < BATCH {
             let decoder = &self.decoder;
-            let line = connection.next_line(|line| (!line.is_empty()).then(|| decoder.event(line)));
+            let line = connection.next_line(|line| (!line.is_empty()).then(|| (line.len(), decoder.event(line))));
             match line.map_err(|error| {
                 self.failures
                     .of(Step::Watch, WatchErrorKind::Protocol, &error.to_string())
             })? {
-                Some(Some(event)) => self.take_event(event, pending)?,
+                Some(Some((bytes, event))) => {
+                    let before = pending.changes.len();
+                    self.take_event(event, pending)?;
+                    if pending.changes.len() > before {
+                        pending.bytes += bytes;
+                    }
+                }
                 Some(None) => {} // an empty line
                 None if connection.read_ready() => {}
                 None => return Ok(Lines::NoMore),
@@ -197,13 +210,22 @@ impl<K: Object> Reflector<K> {
         if let Some(version) = &version {
             self.version.clone_from(version);
         }
-        if !pending.changes.is_empty() {
-            self.status
-                .update(|status| status.events += pending.changes.len() as u64);
+        let changes = pending.changes.len();
+        if changes > 0 {
             self.shared.apply(&mut pending.changes, version);
         } else if let Some(version) = version {
             self.shared.set_version(version);
+        } else {
+            return;
         }
+        let (bytes, cached) = (std::mem::take(&mut pending.bytes), self.shared.len());
+        self.status.update(|status| {
+            status.events += changes as u64;
+            status.size.changed(changes, bytes, cached);
+            status.heard = Some(Instant::now());
+        });
+        self.metrics.received(changes);
+        self.heard();
     }
 
     pub(super) fn read_failure(&self, step: Step, error: &ReadError) -> WatchError {

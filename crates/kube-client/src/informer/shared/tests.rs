@@ -93,7 +93,7 @@ fn relist_takes_updates_and_deletes_before_it_is_whole() {
             list.upsert(store, item);
         }
         list.remove(store, key("d").as_ref());
-        list.keep(store, key("b").as_ref());
+        list.keep(store, key("b").as_ref(), "");
     });
     shared.replace(0, &list, "6".to_owned());
     shared.check_invariants();

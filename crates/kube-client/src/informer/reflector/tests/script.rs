@@ -79,6 +79,15 @@ impl Script {
         self.push(Ok(response.body(UnsyncBoxBody::new(body)).unwrap()));
     }
 
+    /// Next: 200 with this header and a body that the test writes bit by bit.
+    pub(super) fn encoded(&self, encoding: &str) -> Stream {
+        let (sender, mut receiver) = mpsc::unbounded_channel();
+        let frames = futures_util::stream::poll_fn(move |cx| receiver.poll_recv(cx).map_ok(http_body::Frame::data));
+        let response = Response::builder().header("Content-Encoding", encoding);
+        self.push(Ok(response.body(UnsyncBoxBody::new(StreamBody::new(frames))).unwrap()));
+        Stream { chunks: sender }
+    }
+
     /// Next: this status, and a body that never comes.
     pub(super) fn stuck_status(&self, code: u16) {
         let frames = futures_util::stream::pending::<Result<http_body::Frame<Bytes>, BoxError>>();

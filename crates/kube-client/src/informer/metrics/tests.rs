@@ -1,0 +1,308 @@
+//! What a recorder sees of an informer's life, value by value.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use fake_apiserver::{FakeApiServer, Fault, Rule, Verb};
+use k8s_openapi::api::core::v1::ConfigMap;
+use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
+use serde_json::json;
+
+use super::*;
+use crate::event::Event;
+use crate::informer::handler::{HandlerOptions, on_event, on_event_async};
+use crate::informer::options::{InformerOptions, ListMode, Namespaces};
+use crate::testing::{TestClient, assert_eventually};
+use crate::{Client, Informer};
+
+/// What the recorder has seen. A snapshot of it gives what came since the one before, so they are added up here.
+struct Seen {
+    snapshotter: Snapshotter,
+    // By `name{label=value,…}`, without the labels `cluster` and `gvr`, which are checked.
+    series: BTreeMap<String, DebugValue>,
+}
+
+impl Seen {
+    fn by(recorder: &DebuggingRecorder) -> Self {
+        Self {
+            snapshotter: recorder.snapshotter(),
+            series: BTreeMap::new(),
+        }
+    }
+
+    fn look(&mut self) -> &BTreeMap<String, DebugValue> {
+        for (key, _, _, value) in self.snapshotter.snapshot().into_vec() {
+            let key = key.key();
+            let mut labels: BTreeMap<&str, &str> = key.labels().map(|label| (label.key(), label.value())).collect();
+            assert_eq!(labels.remove("cluster"), Some("east"), "{key}");
+            assert_eq!(labels.remove("gvr"), Some("configmaps/v1"), "{key}");
+            let labels: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+            let name = key.name().strip_prefix("watershed_informer_").unwrap();
+            let series = format!("{name}{{{}}}", labels.join(","));
+            match (self.series.get_mut(&series), value) {
+                (Some(DebugValue::Counter(sum)), DebugValue::Counter(more)) => *sum += more,
+                (Some(DebugValue::Gauge(sum)), DebugValue::Gauge(more)) => *sum += more,
+                (Some(DebugValue::Histogram(all)), DebugValue::Histogram(more)) => all.extend(more),
+                (_, value) => {
+                    self.series.insert(series, value);
+                }
+            }
+        }
+        &self.series
+    }
+}
+
+fn counter(value: u64) -> DebugValue {
+    DebugValue::Counter(value)
+}
+
+fn gauge(value: f64) -> DebugValue {
+    DebugValue::Gauge(value.into())
+}
+
+fn histogram(values: &[f64]) -> DebugValue {
+    DebugValue::Histogram(values.iter().map(|value| (*value).into()).collect())
+}
+
+fn load(server: &FakeApiServer, name: &str) {
+    let metadata = json!({"name": name, "namespace": "default"});
+    server
+        .load(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}))
+        .unwrap();
+}
+
+fn client(server: &FakeApiServer) -> TestClient {
+    TestClient::build_on(server, Client::builder().cluster_id("east"))
+}
+
+fn maps(client: &Client, options: InformerOptions<ConfigMap>) -> Informer<ConfigMap> {
+    client
+        .informers()
+        .typed(options.namespaces(Namespaces::one("default")))
+        .unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn recorder_sees_lists_watches_events_and_objects() {
+    let recorder = DebuggingRecorder::new();
+    let mut recorded = Seen::by(&recorder);
+    let _guard = metrics::set_default_local_recorder(&recorder);
+    let server = FakeApiServer::new();
+    for name in ["a", "b"] {
+        load(&server, name);
+    }
+    server.inject(Rule::new(Fault::Latency(Duration::from_secs(2))).times(1));
+    let client = client(&server);
+    let informer = maps(&client, InformerOptions::default());
+    let before = SystemTime::UNIX_EPOCH.elapsed().unwrap();
+    client.sync().await;
+    let seen = recorded.look();
+    assert_eq!(
+        seen["lists_total{form=streaming,namespace=default,result=ok}"],
+        counter(1)
+    );
+    assert_eq!(
+        seen["list_duration_seconds{form=streaming,namespace=default}"],
+        histogram(&[2.0])
+    );
+    assert_eq!(seen["watches_total{namespace=default}"], counter(1));
+    assert_eq!(seen["objects{namespace=default}"], gauge(2.0));
+    assert_eq!(seen["events_total{namespace=default}"], counter(0));
+    let DebugValue::Gauge(moved) = seen["last_version_timestamp_seconds{namespace=default}"] else {
+        panic!("not a gauge")
+    };
+    let after = SystemTime::UNIX_EPOCH.elapsed().unwrap();
+    assert!((before.as_secs_f64()..=after.as_secs_f64()).contains(&moved.0));
+
+    load(&server, "c");
+    assert_eventually("three maps", async || informer.len(), |len| *len == 3).await;
+    let seen = recorded.look();
+    assert_eq!(seen["objects{namespace=default}"], gauge(3.0));
+    assert_eq!(seen["events_total{namespace=default}"], counter(1));
+    assert_eq!(seen["watches_open{namespace=default}"], gauge(1.0));
+
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    server.close_watches("configmaps");
+    server.wait_for_requests(Verb::Watch, "configmaps", 2).await;
+    let seen = recorded.look();
+    assert_eq!(seen["restarts_total{namespace=default,reason=closed}"], counter(1));
+    let DebugValue::Histogram(open) = &seen["watch_duration_seconds{namespace=default}"] else {
+        panic!("not a histogram")
+    };
+    assert_eq!(open.iter().map(|open| open.0.round()).collect::<Vec<_>>(), [10.0]);
+    assert_eq!(client.stats().informers[0].restarts, BTreeMap::from([("closed", 1)]));
+
+    client.end().await;
+    let seen = recorded.look();
+    assert_eq!(seen["objects{namespace=default}"], gauge(0.0));
+    assert_eq!(seen["watches_open{namespace=default}"], gauge(0.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn recorder_sees_failures_by_reason() {
+    let recorder = DebuggingRecorder::new();
+    let mut recorded = Seen::by(&recorder);
+    let _guard = metrics::set_default_local_recorder(&recorder);
+    let server = FakeApiServer::new();
+    let metadata = json!({"name": "bad", "namespace": "default"});
+    server
+        .load(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"x": "y"}}))
+        .unwrap();
+    server.inject(Rule::new(Fault::status(403)).times(2));
+    server.inject(Rule::new(Fault::Refuse).times(1));
+    let client = client(&server);
+    let never = crate::Transform::new("never", |_: &mut ConfigMap| panic!("on purpose"));
+    let options = InformerOptions::default().list_mode(ListMode::Paged).transform(never);
+    let informer = maps(&client, options);
+    client.sync().await;
+    let seen = recorded.look();
+    assert_eq!(
+        seen["lists_total{form=paged,namespace=default,result=error}"],
+        counter(3)
+    );
+    assert_eq!(seen["lists_total{form=paged,namespace=default,result=ok}"], counter(1));
+    assert_eq!(seen["restarts_total{namespace=default,reason=forbidden}"], counter(2));
+    assert_eq!(seen["restarts_total{namespace=default,reason=unreachable}"], counter(1));
+    assert_eq!(seen["decode_failures_total{namespace=default}"], counter(1));
+    assert_eq!(seen["objects{namespace=default}"], gauge(0.0));
+    assert_eq!(
+        informer.stats().restarts,
+        BTreeMap::from([("forbidden", 2), ("unreachable", 1)])
+    );
+    client.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn recorder_sees_the_queue_and_calls_of_each_handler() {
+    let recorder = DebuggingRecorder::new();
+    let mut recorded = Seen::by(&recorder);
+    let _guard = metrics::set_default_local_recorder(&recorder);
+    let server = FakeApiServer::new();
+    load(&server, "a");
+    let client = client(&server);
+    let informer = maps(&client, InformerOptions::default());
+    let slow = informer.add_handler(
+        on_event_async(|_: Event<ConfigMap>| tokio::time::sleep(Duration::from_secs(3))),
+        HandlerOptions::named("slow").coalesce_above(1),
+    );
+    let panics = informer.add_handler(
+        on_event(|_: &Event<ConfigMap>| panic!("on purpose")),
+        HandlerOptions::named("panics"),
+    );
+    client.sync().await;
+    panics.synced().await.unwrap();
+    // While the slow one handles the first, three changes of one object come: the third one makes them merge.
+    load(&server, "b");
+    let api = kube::Api::<ConfigMap>::namespaced(client.kube().clone(), "default");
+    for value in ["1", "2"] {
+        let patch = kube::api::Patch::Merge(json!({"data": {"v": value}}));
+        api.patch("b", &kube::api::PatchParams::default(), &patch)
+            .await
+            .unwrap();
+        let seen = async || value_of(&informer, "b");
+        assert_eventually("the value", seen, |seen| seen.as_deref() == Some(value)).await;
+    }
+    let seen = recorded.look();
+    assert_eq!(seen["handler_queue_depth{handler=slow,namespace=default}"], gauge(1.0));
+    assert_eq!(
+        seen["handler_coalesced_total{handler=slow,namespace=default}"],
+        counter(2)
+    );
+    assert_eq!(seen["handler_events_total{handler=slow,namespace=default}"], counter(0));
+    slow.synced().await.unwrap();
+    let handled = async || informer.stats().handlers[0].handled;
+    assert_eventually("two events", handled, |handled| *handled == 2).await;
+    let seen = recorded.look();
+    assert_eq!(seen["handler_queue_depth{handler=slow,namespace=default}"], gauge(0.0));
+    assert_eq!(seen["handler_events_total{handler=slow,namespace=default}"], counter(2));
+    assert_eq!(
+        seen["handler_duration_seconds{handler=slow,namespace=default}"],
+        histogram(&[3.0, 3.0])
+    );
+    assert_eq!(
+        seen["handler_panics_total{handler=panics,namespace=default}"],
+        counter(4)
+    );
+    assert_eq!(
+        seen["handler_events_total{handler=panics,namespace=default}"],
+        counter(4)
+    );
+    client.end().await;
+}
+
+fn value_of(informer: &Informer<ConfigMap>, name: &str) -> Option<String> {
+    let map = informer.get(&crate::ObjectKey::namespaced("default", name))?;
+    map.data.as_ref()?.get("v").cloned()
+}
+
+// A queue that ends takes back what it added, so that handlers of one name add up.
+#[tokio::test(start_paused = true)]
+async fn removed_handler_takes_its_queue_out_of_the_sum() {
+    let recorder = DebuggingRecorder::new();
+    let mut recorded = Seen::by(&recorder);
+    let _guard = metrics::set_default_local_recorder(&recorder);
+    let server = FakeApiServer::new();
+    for name in ["a", "b", "c"] {
+        load(&server, name);
+    }
+    let client = client(&server);
+    let informer = maps(&client, InformerOptions::default());
+    let stuck = || {
+        informer.add_handler(
+            on_event_async(|_: Event<ConfigMap>| std::future::pending()),
+            HandlerOptions::named("stuck"),
+        )
+    };
+    let streams = [(); 2].map(|()| informer.events(HandlerOptions::named("stuck")));
+    let removed = stuck();
+    client.sync().await;
+    let mut depth = || match recorded.look()["handler_queue_depth{handler=stuck,namespace=default}"] {
+        DebugValue::Gauge(depth) => depth.0,
+        _ => panic!("not a gauge"),
+    };
+    // A handler takes a run of events at once, a stream when it is polled.
+    assert_eventually(
+        "the streams' events",
+        async || depth(),
+        |depth| (*depth - 6.0).abs() < 0.5,
+    )
+    .await;
+    removed.remove();
+    let [first, second] = streams;
+    drop(first);
+    assert_eq!(gauge(depth()), gauge(3.0));
+    drop(second);
+    assert_eq!(gauge(depth()), gauge(0.0));
+    client.end().await;
+}
+
+#[test]
+fn every_metric_is_described_once_and_named_by_convention() {
+    let recorder = DebuggingRecorder::new();
+    let once = Once::new();
+    metrics::with_local_recorder(&recorder, || {
+        describe(&once);
+        describe(&once);
+    });
+    for (name, kind, unit, meaning) in DESCRIPTIONS {
+        assert_eq!(name.ends_with("_total"), matches!(kind, Kind::Counter), "{name}");
+        assert_eq!(name.ends_with("_seconds"), unit == Some(Unit::Seconds), "{name}");
+        assert!(meaning.ends_with('.'), "{name}");
+    }
+}
+
+// The list for users is complete, and names nothing that is not there.
+#[test]
+fn documentation_lists_every_metric() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let listed: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `watershed_informer_")?.split('`').next())
+        .collect();
+    let exported: Vec<&str> = DESCRIPTIONS
+        .iter()
+        .map(|(name, ..)| name.strip_prefix("watershed_informer_").unwrap())
+        .collect();
+    assert_eq!(listed, exported);
+}
