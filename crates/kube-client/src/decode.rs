@@ -44,8 +44,9 @@ pub(crate) struct Undecodable {
 }
 
 impl<K: Object> Decoder<K> {
-    /// Sets the types, runs the transform, and checks that the object can be told from others.
-    fn finish(&self, mut object: K) -> Result<K, Undecodable> {
+    /// Sets the types, runs the transform, and checks that the object can be told from others. The object goes to its final
+    /// place here: a large one is not moved from result to result.
+    fn finish(&self, mut object: K) -> Result<Arc<K>, Undecodable> {
         object.set_types(&self.resource);
         let meta = object.metadata();
         if meta.name.is_empty() {
@@ -68,7 +69,7 @@ impl<K: Object> Decoder<K> {
             });
         }
         let Some(transform) = &self.transform else {
-            return Ok(object);
+            return Ok(Arc::new(object));
         };
         let (key, uid, version) = (meta.key(), meta.uid.to_owned(), meta.resource_version.to_owned());
         let transformed = catch_unwind(AssertUnwindSafe(move || {
@@ -86,7 +87,7 @@ impl<K: Object> Decoder<K> {
         };
         let meta = object.metadata();
         if meta.key_ref() == key.as_ref() && meta.uid == uid && meta.resource_version == version {
-            return Ok(object);
+            return Ok(Arc::new(object));
         }
         let error = format!("transform {name:?} changed name, namespace, uid or resourceVersion");
         Err(Undecodable {
@@ -98,7 +99,7 @@ impl<K: Object> Decoder<K> {
     }
 
     /// Decodes one object that is known to be whole.
-    pub(crate) fn object(&self, text: &str) -> Result<K, Undecodable> {
+    pub(crate) fn object(&self, text: &str) -> Result<Arc<K>, Undecodable> {
         let decoded = contain(|| {
             if self.keep_managed_fields {
                 serde_json::from_str::<Full<K>>(text).map(|full| full.0)

@@ -63,7 +63,11 @@ enum Command {
         course: measure::Course,
     },
     /// Measures `serde_json` alone on the events without managedFields.
-    Floor { dir: PathBuf },
+    Floor {
+        dir: PathBuf,
+        #[arg(long)]
+        pods: u64,
+    },
     /// Measures the registration of many handlers on a synced informer.
     Handlers {
         server: SocketAddr,
@@ -86,7 +90,7 @@ pub fn run(counter: Option<&'static Counter>) -> anyhow::Result<()> {
         Command::Serve { dir, protobuf } => serve::serve(&dir, protobuf),
         Command::Ours { course, of } => ours::run(course, of)?.print(),
         Command::KubeRuntime { course } => kube_runtime_peer::run(course)?.print(),
-        Command::Floor { dir } => floor::run(&dir)?.print(),
+        Command::Floor { dir, pods } => floor::run(&dir, pods)?.print(),
         Command::Handlers { server, handlers } => handlers::run(server, handlers)?.print(),
         Command::Rounds(args) => rounds::run(&args),
     }

@@ -64,10 +64,11 @@ pub(crate) async fn run(
     let seen = Arc::new(Seen::default());
     let before = memory::requested();
     seen.aim(pods);
-    let began = Instant::now();
+    let (began, cpu) = (Instant::now(), memory::cpu()?);
     start(Arc::clone(&seen)).await?;
     seen.reached().await;
     outcome.set("sync_ns", began.elapsed().as_nanos());
+    outcome.set("sync_cpu_ns", memory::cpu()? - cpu);
     outcome.set("sync_peak", memory::peak()?);
 
     control::watches(server, 1).await?;
@@ -87,10 +88,11 @@ pub(crate) async fn run(
     // A peer that tells its handler of unchanged objects again has done so by now.
     let so_far = seen.count.load(Ordering::SeqCst);
     seen.aim(so_far + events);
-    let began = Instant::now();
+    let (began, cpu) = (Instant::now(), memory::cpu()?);
     control::flood(server)?;
     seen.reached().await;
     outcome.set("events_ns", began.elapsed().as_nanos());
+    outcome.set("events_cpu_ns", memory::cpu()? - cpu);
     if let (Some(before), Some(after)) = (before, memory::requested()) {
         outcome.set("allocations", after.allocations - before.allocations);
     }

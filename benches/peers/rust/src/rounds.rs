@@ -56,6 +56,8 @@ pub(crate) struct Size {
 pub(crate) enum Contestant {
     Ours,
     Floor,
+    OursMimalloc,
+    FloorMimalloc,
     KubeRuntime,
     GoJson,
     GoProtobuf,
@@ -69,9 +71,20 @@ impl Scenario {
     pub(crate) const ALL: [Scenario; 3] = [Scenario::Pods, Scenario::Small, Scenario::Handlers];
 
     pub(crate) fn contestants(self) -> &'static [Contestant] {
-        use Contestant::{Floor, GoJson, GoProtobuf, GoTransform, Handlers, KubeRuntime, Ours, Slim, Tiny};
+        use Contestant::{
+            Floor, FloorMimalloc, GoJson, GoProtobuf, GoTransform, Handlers, KubeRuntime, Ours, OursMimalloc, Slim,
+            Tiny,
+        };
         match self {
-            Scenario::Pods => &[Ours, Floor, KubeRuntime, GoJson, GoProtobuf],
+            Scenario::Pods => &[
+                Ours,
+                Floor,
+                KubeRuntime,
+                GoJson,
+                GoProtobuf,
+                OursMimalloc,
+                FloorMimalloc,
+            ],
             Scenario::Small => &[Slim, Tiny, GoTransform],
             Scenario::Handlers => &[Handlers],
         }
@@ -97,6 +110,8 @@ impl Contestant {
         match self {
             Contestant::Ours => "Watershed",
             Contestant::Floor => "`serde_json`, no managedFields",
+            Contestant::OursMimalloc => "Watershed, mimalloc",
+            Contestant::FloorMimalloc => "`serde_json`, no managedFields, mimalloc",
             Contestant::KubeRuntime => "kube-runtime",
             Contestant::GoJson => "client-go, JSON",
             Contestant::GoProtobuf => "client-go, protobuf",
@@ -114,12 +129,29 @@ impl Contestant {
         )
     }
 
+    pub(crate) fn is_floor(self) -> bool {
+        matches!(self, Contestant::Floor | Contestant::FloorMimalloc)
+    }
+
+    /// The binary of this package that it runs in; they differ in their allocator.
+    fn binary(self) -> &'static str {
+        match self {
+            Contestant::OursMimalloc | Contestant::FloorMimalloc => "peers-mimalloc",
+            _ => "peers",
+        }
+    }
+
+    /// Whether counting its requests tells anything new.
+    fn is_counted(self) -> bool {
+        !self.is_go() && self.binary() == "peers"
+    }
+
     fn args(self) -> &'static [&'static str] {
         match self {
-            Contestant::Ours => &["ours", "--of=full"],
+            Contestant::Ours | Contestant::OursMimalloc => &["ours", "--of=full"],
             Contestant::Slim => &["ours", "--of=slim"],
             Contestant::Tiny => &["ours", "--of=tiny"],
-            Contestant::Floor => &["floor"],
+            Contestant::Floor | Contestant::FloorMimalloc => &["floor"],
             Contestant::KubeRuntime => &["kube-runtime"],
             Contestant::Handlers => &["handlers"],
             Contestant::GoJson => &["informer"],
@@ -151,8 +183,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let runner = Runner::new(args, size)?;
         let mut measured: Vec<Measured> = Vec::new();
         for &contestant in scenario.contestants() {
-            eprintln!("{scenario:?}: {}, counted", contestant.name());
-            let counted = (!contestant.is_go())
+            if contestant.is_counted() {
+                eprintln!("{scenario:?}: {}, counted", contestant.name());
+            }
+            let counted = contestant
+                .is_counted()
                 .then(|| runner.measure(contestant, true))
                 .transpose()?;
             measured.push(Measured {
@@ -251,13 +286,11 @@ impl<'a> Runner<'a> {
 
     fn measure(&self, contestant: Contestant, counted: bool) -> anyhow::Result<Outcome> {
         let mut program = std::env::current_exe()?;
-        if counted {
-            program.set_file_name("peers-counted");
-        }
+        program.set_file_name(if counted { "peers-counted" } else { contestant.binary() });
         let mut command = Command::new(if contestant.is_go() { self.go } else { &program });
         command.args(contestant.args());
         let server = match contestant {
-            Contestant::Floor => {
+            _ if contestant.is_floor() => {
                 command.arg(&self.data);
                 None
             }
@@ -265,7 +298,9 @@ impl<'a> Runner<'a> {
         };
         let Size { pods, events, handlers } = self.size;
         match contestant {
-            Contestant::Floor => {}
+            _ if contestant.is_floor() => {
+                command.arg(format!("--pods={pods}"));
+            }
             Contestant::Handlers => {
                 command.arg(format!("--handlers={handlers}"));
             }

@@ -13,6 +13,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 #[derive(Debug, Clone, Deserialize, kube::Resource)]
 #[resource(inherit = Pod)]
 pub(crate) struct SlimPod {
+    #[serde(deserialize_with = "kube_client::slim::metadata")]
     metadata: ObjectMeta,
     #[serde(default)]
     #[expect(dead_code, reason = "kept to be measured")]

@@ -4,6 +4,7 @@
 //! comes first, its text is kept until the type is known: bookmarks and errors are never decoded as the kind.
 
 use std::fmt;
+use std::sync::Arc;
 
 use kube::core::Status;
 use serde::Deserialize;
@@ -18,9 +19,9 @@ use crate::object::Object;
 #[derive(Debug)]
 pub(crate) enum WatchEvent<K> {
     /// ADDED or MODIFIED.
-    Upsert { object: Result<K, Undecodable> },
+    Upsert { object: Result<Arc<K>, Undecodable> },
     /// DELETED, with the object's last state.
-    Deleted(Result<K, Undecodable>),
+    Deleted(Result<Arc<K>, Undecodable>),
     /// Nothing changed up to this resource version.
     Bookmark { version: String, initial_events_end: bool },
     /// The server ends the watch.
@@ -93,7 +94,7 @@ impl<K: Object> Decoder<K> {
         })
     }
 
-    fn read_k<'de, A: MapAccess<'de>>(&self, map: &mut A) -> Result<Result<K, Undecodable>, A::Error> {
+    fn read_k<'de, A: MapAccess<'de>>(&self, map: &mut A) -> Result<Result<Arc<K>, Undecodable>, A::Error> {
         let object = if self.keep_managed_fields {
             map.next_value::<Full<K>>()?.0
         } else {
@@ -357,6 +358,6 @@ mod tests {
             .object(&POD.replacen('{', r#"{"kind":"Pod","apiVersion":"v1","#, 1))
             .unwrap();
         assert_eq!(without, with);
-        assert_eq!(with.types.unwrap().kind, "Pod");
+        assert_eq!(with.types.as_ref().unwrap().kind, "Pod");
     }
 }

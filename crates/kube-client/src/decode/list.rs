@@ -10,6 +10,8 @@
 //! The text is checked for UTF-8 once per round, not once per element, and decoded as `&str`, which is faster than from
 //! bytes.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::error::Category;
@@ -93,7 +95,7 @@ impl ListReader {
         &mut self,
         chunk: &[u8],
         decoder: &Decoder<K>,
-        each: &mut impl FnMut(Result<K, Undecodable>),
+        each: &mut impl FnMut(Result<Arc<K>, Undecodable>),
     ) -> Result<(), NotAList> {
         self.buffer.extend_from_slice(chunk);
         if self.buffer.len() >= self.retry_at {
@@ -109,7 +111,7 @@ impl ListReader {
     pub(crate) fn finish<K: Object>(
         mut self,
         decoder: &Decoder<K>,
-        each: &mut impl FnMut(Result<K, Undecodable>),
+        each: &mut impl FnMut(Result<Arc<K>, Undecodable>),
     ) -> Result<ListMeta, NotAList> {
         self.round(decoder, each)?;
         if self.at != At::End {
@@ -121,7 +123,7 @@ impl ListReader {
     fn round<K: Object>(
         &mut self,
         decoder: &Decoder<K>,
-        each: &mut impl FnMut(Result<K, Undecodable>),
+        each: &mut impl FnMut(Result<Arc<K>, Undecodable>),
     ) -> Result<(), NotAList> {
         let valid = match std::str::from_utf8(&self.buffer) {
             Ok(text) => text,
@@ -167,7 +169,7 @@ impl<'a> Cursor<'a> {
     fn step<K: Object>(
         &mut self,
         decoder: &Decoder<K>,
-        each: &mut impl FnMut(Result<K, Undecodable>),
+        each: &mut impl FnMut(Result<Arc<K>, Undecodable>),
     ) -> Result<(), Pause> {
         self.skip_space();
         let next = self.text.as_bytes().get(self.read).copied().ok_or(Pause::More)?;
@@ -239,7 +241,7 @@ impl<'a> Cursor<'a> {
         &mut self,
         first: bool,
         decoder: &Decoder<K>,
-        each: &mut impl FnMut(Result<K, Undecodable>),
+        each: &mut impl FnMut(Result<Arc<K>, Undecodable>),
     ) -> Result<(), Pause> {
         let mut start = self.read;
         if !first {
@@ -314,8 +316,8 @@ mod tests {
 
     fn read(body: &str, size: usize) -> Result<(Vec<Result<String, Undecodable>>, ListMeta), NotAList> {
         let mut seen = Vec::new();
-        let mut each = |object: Result<ConfigMap, Undecodable>| {
-            seen.push(object.map(|object| object.metadata.name.unwrap_or_default()));
+        let mut each = |object: Result<Arc<ConfigMap>, Undecodable>| {
+            seen.push(object.map(|object| object.metadata.name.clone().unwrap_or_default()));
         };
         let mut reader = ListReader::new();
         for chunk in body.as_bytes().chunks(size) {

@@ -51,7 +51,7 @@ fn gzip(texts: &[&[u8]]) -> Vec<u8> {
 
 fn read_list<K: Object + Debug>(pieces: &[&[u8]], inflate: Inflate, decoder: &Decoder<K>) -> Vec<String> {
     let mut seen = Vec::new();
-    let mut each = |object: Result<K, Undecodable>| seen.push(format!("{object:?}"));
+    let mut each = |object: Result<Arc<K>, Undecodable>| seen.push(format!("{object:?}"));
     let (mut reader, mut inflate) = (ListReader::new(), inflate);
     for piece in pieces {
         let unpacked = inflate.push(piece).unwrap();

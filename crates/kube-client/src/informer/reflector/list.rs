@@ -129,7 +129,7 @@ impl<K: Object> Reflector<K> {
     }
 
     /// Takes one object of the list.
-    fn receive(&self, incoming: &mut Incoming<K>, object: Result<K, Undecodable>) {
+    fn receive(&self, incoming: &mut Incoming<K>, object: Result<Arc<K>, Undecodable>) {
         incoming.objects += 1;
         match object {
             Ok(object) => {
@@ -137,7 +137,6 @@ impl<K: Object> Reflector<K> {
                     let key = object.metadata().key();
                     incoming.undecodable.retain(|bad| bad.key.as_ref() != Some(&key));
                 }
-                let object = Arc::new(object);
                 let dropped = self.shared.with_store(|store| incoming.relist.upsert(store, object));
                 drop(dropped); // not under the lock
             }

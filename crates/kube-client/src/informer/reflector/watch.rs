@@ -1,7 +1,6 @@
 //! Following changes on an open watch, and opening one.
 
 use std::cmp::Ordering;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -18,9 +17,9 @@ use crate::object::Object;
 
 /// A kind whose watches deliver bookmarks, about one a minute, is not silent for so long unless the connection is gone.
 const SILENCE_WITH_BOOKMARKS: Duration = Duration::from_mins(3);
-/// The most changes applied in one step: small enough for the processor's cache to hold the objects until the handlers
-/// have seen them.
-const BATCH: usize = 64;
+/// The most changes applied in one step. Few: the objects that they replace are freed once the handlers have seen the step,
+/// and the allocator has their memory at hand, in pieces of the right sizes, for the next ones only while those are few.
+const BATCH: usize = 4;
 
 /// Whether lines may be left after a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,7 +134,7 @@ impl<K: Object> Reflector<K> {
             WatchEvent::Upsert { object: Ok(object), .. } => {
                 self.see(pending, object.metadata().resource_version);
                 self.clear_undecodable(&object);
-                pending.changes.push(Received::Upsert(Arc::new(object)));
+                pending.changes.push(Received::Upsert(object));
             }
             WatchEvent::Deleted(Ok(object)) => {
                 self.see(pending, object.metadata().resource_version);
@@ -143,7 +142,7 @@ impl<K: Object> Reflector<K> {
                 self.clear_undecodable(&object);
                 pending.changes.push(Received::Delete {
                     key,
-                    last: Some(Arc::new(object)),
+                    last: Some(object),
                 });
             }
             // The last good version stays until a good one or a delete comes.
