@@ -71,13 +71,11 @@ impl Waiters {
             self.next += 1;
             self.next
         });
-        match self.wakers.iter_mut().find(|(known, _)| *known == id) {
-            Some((_, known)) => Some(std::mem::replace(known, waker)),
-            None => {
-                self.wakers.push((id, waker));
-                None
-            }
+        if let Some((_, known)) = self.wakers.iter_mut().find(|(known, _)| *known == id) {
+            return Some(std::mem::replace(known, waker));
         }
+        self.wakers.push((id, waker));
+        None
     }
 
     /// Forgets a future that was dropped.

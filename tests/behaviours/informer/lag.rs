@@ -32,7 +32,9 @@ async fn handlers_that_stand_still_stop_nobody(server: Server) {
         std::future::pending::<()>()
     });
     let (wake, asleep) = mpsc::channel::<()>();
-    let sleeps = BlockingHandler::new(on_event(move |_: &Event<ConfigMap>| drop(asleep.recv())));
+    let sleeps = BlockingHandler::new(on_event(move |_: &Event<ConfigMap>| {
+        let _ = asleep.recv(); // until the test ends
+    }));
     let few = |name| HandlerOptions::named(name).coalesce_above(8);
     let stuck = [
         informer.add_handler(never, few("never")),

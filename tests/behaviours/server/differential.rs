@@ -18,6 +18,7 @@ mod probe;
 mod shrink;
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use fastrand::Rng;
 
@@ -78,7 +79,7 @@ fn judge(probe: &Probe, fake: &Normal, real: &Normal) -> Verdict {
             let brief = |value: &serde_json::Value| value.to_string().chars().take(600).collect::<String>();
             let (fake, real) = (brief(fake), brief(real));
             if shown.len() < 4_000 {
-                shown += &format!("    {place}: in-memory {fake}\n    {place}: real      {real}\n");
+                let _ = write!(shown, "    {place}: in-memory {fake}\n    {place}: real      {real}\n"); // to a string
             }
             places.push(place.to_owned());
         });
@@ -188,8 +189,9 @@ async fn compare(pair: &mut Pair, seed: u64, requests: usize, report: &mut Repor
                     } else {
                         vec![probe.clone()]
                     };
-                    let steps: String = steps.iter().map(|step| format!("    {step}\n")).collect();
-                    let text = format!("  seed {seed}, request {number}:\n{steps}{}", difference.shown);
+                    let steps: Vec<String> = steps.iter().map(|step| format!("    {step}")).collect();
+                    let steps = steps.join("\n");
+                    let text = format!("  seed {seed}, request {number}:\n{steps}\n{}", difference.shown);
                     report.kinds.insert(difference.signature, (1, text));
                 }
             }

@@ -272,7 +272,10 @@ async fn stats_estimate_bytes_and_tell_the_age_of_the_last_news() {
     assert_eq!(stats.object_type, std::any::type_name::<ConfigMap>());
     let before = stats.last_heard.unwrap();
     tokio::time::advance(Duration::from_secs(20)).await;
-    assert_eq!(maps.stats().last_heard.unwrap() - before, Duration::from_secs(20));
+    assert_eq!(
+        maps.stats().last_heard.unwrap().checked_sub(before).unwrap(),
+        Duration::from_secs(20)
+    );
     // a bookmark is news too: one a minute
     let age = async || maps.stats().last_heard.unwrap();
     assert_eventually_within(Duration::from_mins(2), "a bookmark", age, |age| {

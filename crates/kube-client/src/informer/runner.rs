@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Wake, Waker};
 use std::thread::Thread;
 
 use futures_util::FutureExt;
@@ -138,7 +138,7 @@ fn block_on(future: impl Future<Output = ()>) {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut cx = Context::from_waker(&waker);
     let mut future = std::pin::pin!(future);
-    while let Poll::Pending = future.as_mut().poll(&mut cx) {
+    while future.as_mut().poll(&mut cx).is_pending() {
         // Returns at once if the waker was called since; returning without a reason costs one more poll.
         std::thread::park();
     }

@@ -70,6 +70,7 @@ impl Drop for Held {
 macro_rules! lock {
     ($lock:ident { $($method:ident -> $guard:ident),+ }) => {
         #[derive(Debug)]
+        #[allow(clippy::large_enum_variant, reason = "in unit tests only, where size does not matter; one of the two is large")]
         pub(crate) enum $lock<T> {
             Std(std::sync::$lock<T>),
             Model(shuttle::sync::$lock<T>),

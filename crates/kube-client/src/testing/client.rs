@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 
 use fake_apiserver::FakeApiServer;
+use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -82,7 +83,7 @@ impl TestClient {
         match timeout(PATIENCE, self.run_and_wait(&stop)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => panic!("the caches do not fill: {error}"),
-            Err(_) => panic!("the caches do not fill within {PATIENCE:?}: {}", states(&self.stats())),
+            Err(Elapsed { .. }) => panic!("the caches do not fill within {PATIENCE:?}: {}", states(&self.stats())),
         }
     }
 

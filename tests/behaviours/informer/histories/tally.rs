@@ -39,11 +39,11 @@ impl Tally {
             self.lists,
             self.restores * 5,
             self.told / 4,
-            self.merged * 5,
+            self.merged * 20,
             self.undecodable * 2,
             self.exactly_once * 4,
             self.seen * 5,
-            self.seen_deleted * 10,
+            self.seen_deleted * 20,
         ];
         assert!(often.iter().all(|count| *count > histories), "{self:?}");
     }

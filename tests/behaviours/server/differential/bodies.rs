@@ -373,7 +373,7 @@ pub(super) fn delete_options(rng: &mut Rng) -> Content {
             2 => options["orphanDependents"] = rng.bool().into(),
             3 => {
                 options["dryRun"] =
-                    [json!(["All"]), json!(["All", "All"]), json!(["x"]), json!([""])][rng.usize(..4)].clone()
+                    [json!(["All"]), json!(["All", "All"]), json!(["x"]), json!([""])][rng.usize(..4)].clone();
             }
             4 => options["preconditions"] = json!({"uid": pick(rng, &["{uid}", "x", ""])}),
             5 => options["preconditions"] = json!({"resourceVersion": pick(rng, &["{rv}", "1", "x", ""])}),
@@ -382,7 +382,7 @@ pub(super) fn delete_options(rng: &mut Rng) -> Content {
                 options[pick(
                     rng,
                     &["gracePeriodSeconds", "preconditions", "dryRun", "propagationPolicy"],
-                )] = any_value(rng)
+                )] = any_value(rng);
             }
             _ => options["nope"] = any_value(rng),
         }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 /// A resource.
 pub(super) struct Kind {
     pub(super) plural: &'static str,
-    pub(super) kind: &'static str,
+    pub(super) name: &'static str,
     /// `api/v1` or `apis/GROUP/VERSION`.
     pub(super) root: &'static str,
     pub(super) scope: Scope,
@@ -33,7 +33,7 @@ const fn kind(
 ) -> Kind {
     Kind {
         plural,
-        kind,
+        name: kind,
         root,
         scope,
         body,
@@ -212,7 +212,7 @@ impl Kind {
         let mut object: Value = serde_json::from_str(self.body).expect("the table holds JSON");
         let version = self.root.strip_prefix("apis/").unwrap_or("v1");
         object["apiVersion"] = version.into();
-        object["kind"] = self.kind.into();
+        object["kind"] = self.name.into();
         object["metadata"] = json!({"name": name, "labels": {"run": "{run}"}});
         object
     }

@@ -251,7 +251,7 @@ fn object(probe: &Probe, run: &str, mut body: Value) -> Value {
         return body["kind"].clone();
     }
     let name = body["kind"].as_str().unwrap_or_default();
-    if ![kind.kind, "PartialObjectMetadata"].contains(&name.trim_end_matches("List")) {
+    if ![kind.name, "PartialObjectMetadata"].contains(&name.trim_end_matches("List")) {
         return name.into();
     }
     let any_version = probe.query.iter().all(|pair| !pair.starts_with("resourceVersion"));
@@ -265,7 +265,9 @@ fn object(probe: &Probe, run: &str, mut body: Value) -> Value {
             let name = item["metadata"]["name"].as_str().unwrap_or_default();
             probe.path.contains("{ns}") || name.strip_prefix(run).is_some_and(|rest| rest.starts_with('-'))
         });
-        items.iter_mut().for_each(|item| single(kind, item));
+        for item in items.iter_mut() {
+            single(kind, item);
+        }
         items.sort_by_key(ToString::to_string);
         body["metadata"]["resourceVersion"] = "RV".into();
         if body.pointer("/metadata/continue").is_some_and(|token| token != "") {

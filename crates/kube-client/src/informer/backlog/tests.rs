@@ -37,7 +37,7 @@ fn merging(events: &[Event<Item>]) -> (Backlog<Item>, usize) {
     let mut backlog = Backlog::new(0);
     let mut lost = 0;
     for event in events {
-        lost += push(&mut backlog, &[event.clone()]).initial;
+        lost += push(&mut backlog, std::slice::from_ref(event)).initial;
     }
     (backlog, lost)
 }
@@ -193,7 +193,8 @@ fn resync(name: &str, version: u64) -> Event<Item> {
 // [I11] a resync merges into what waits: it never hides a change, nor makes one
 #[test]
 fn resync_merges_into_changes_and_changes_into_it() {
-    let cases: [(&[Event<Item>], &[&str], usize); 5] = [
+    type Case<'a> = (&'a [Event<Item>], &'a [&'a str], usize);
+    let cases: [Case<'_>; 5] = [
         (&[added("a", 1, true), resync("a", 1)], &["+a@1 initial"], 1),
         (&[updated("a", 1, 2), resync("a", 2)], &["a@1 > a@2"], 1),
         (&[resync("a", 1), updated("a", 1, 2)], &["a@1 > a@2"], 1),
@@ -207,7 +208,7 @@ fn resync_merges_into_changes_and_changes_into_it() {
         push(&mut backlog, &[updated("first", 1, 2)]);
         let lost: usize = events
             .iter()
-            .map(|event| push(&mut backlog, &[event.clone()]).resync)
+            .map(|event| push(&mut backlog, std::slice::from_ref(event)).resync)
             .sum();
         assert_eq!(lost, merged_away, "{events:?}");
         assert_eq!(drain(&mut backlog)[1..], *expected, "{events:?}");

@@ -33,12 +33,13 @@ fn two() -> Resyncs {
     }
 }
 
-impl Resyncs {
-    fn writes(&self, log: &Log) -> impl EventHandler<ConfigMap> + use<> {
-        let log = Arc::clone(log);
-        on_event(move |event: &Event<ConfigMap>| log.lock().unwrap().push(event.clone()))
-    }
+/// A handler that logs.
+fn writes(log: &Log) -> impl EventHandler<ConfigMap> + use<> {
+    let log = Arc::clone(log);
+    on_event(move |event: &Event<ConfigMap>| log.lock().unwrap().push(event.clone()))
+}
 
+impl Resyncs {
     async fn run(&self) {
         self.client.sync().await;
     }
@@ -74,7 +75,7 @@ async fn resync_goes_to_the_handler_that_is_due() {
         (&never, options("never", Duration::ZERO)),
         (&shortest, options("shortest", Duration::from_nanos(1))),
     ] {
-        rig.informer.add_handler(rig.writes(log), options);
+        rig.informer.add_handler(writes(log), options);
     }
     rig.run().await;
     until(|| never.lock().unwrap().len() == 2).await;
@@ -165,7 +166,7 @@ async fn no_resync_before_the_handler_has_synced() {
     let rig = two();
     let log = Log::default();
     rig.informer
-        .add_handler(rig.writes(&log), HandlerOptions::default().resync_every(PERIOD));
+        .add_handler(writes(&log), HandlerOptions::default().resync_every(PERIOD));
     // The handler's task runs, but the server does not answer for long.
     let slow = fake_apiserver::Fault::Latency(10 * PERIOD + PERIOD / 2);
     let rule = rig.server.inject(fake_apiserver::Rule::new(slow).times(1));
