@@ -151,8 +151,12 @@ impl Source for Members {
         Poll::Ready(part.map(|part| {
             let part = part?;
             let mut encoder = GzEncoder::new(Vec::new(), Compression::new(LEVEL));
-            // Writing into memory does not fail.
-            let written = encoder.write_all(&part.bytes).and_then(|()| encoder.finish());
+            // Flushed before it is finished: Go's reader gives out what comes before a flush at once, but what comes with the
+            // end of a member only when the next one begins. Writing into memory does not fail.
+            let written = encoder
+                .write_all(&part.bytes)
+                .and_then(|()| encoder.flush())
+                .and_then(|()| encoder.finish());
             Ok(Part {
                 bytes: written.unwrap_or_default().into(),
                 kind: part.kind,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::{ApiResource, DynamicObject};
 use kube_client::{
-    InformerOptions, ListMode, Namespaces, ObjectKey, SyncError, SyncOptions, Transform, WatchErrorKind,
+    InformerOptions, InitialList, ListMode, Namespaces, ObjectKey, SyncError, SyncOptions, Transform, WatchErrorKind,
 };
 use serde_json::json;
 
@@ -22,6 +22,7 @@ pub(super) fn in_namespace<K>(namespace: &Namespace, mode: ListMode) -> Informer
     InformerOptions::default()
         .namespaces(Namespaces::one(namespace.name()))
         .list_mode(mode)
+        .initial_list(InitialList::Consistent) // a real server's cache may be a little old
 }
 
 /// Waits until an informer has seen everything written to a namespace so far, by one more write.

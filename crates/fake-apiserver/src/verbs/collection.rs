@@ -2,7 +2,7 @@
 
 use super::delete::{delete_one, options, unsafe_cause, warnings};
 use super::list::read_page;
-use super::options::{ListOptions, Unsettled};
+use super::options::{ListOptions, Match, Unsettled};
 use super::{Context, WantedView, write};
 use crate::answer::Answer;
 use crate::codec::DeleteOptions;
@@ -38,7 +38,12 @@ async fn delete_all(
     if context.path.empty_namespace {
         return Err(context.absent());
     }
-    let page = read_page(context, &list_options.settle()?).await?;
+    let mut list_options = list_options.settle()?;
+    // The real server reads a collection in pages, and a page at a version is of exactly that one.
+    if list_options.version_match == Match::Unset {
+        list_options.version_match = Match::Exact;
+    }
+    let page = read_page(context, &list_options).await?;
     for (key, _) in &page.items {
         let (namespace, name) = split_key(key);
         let namespace = Some(namespace).filter(|namespace| !namespace.is_empty());
