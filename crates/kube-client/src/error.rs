@@ -327,7 +327,8 @@ pub struct WatchError {
 
 impl WatchError {
     /// Whether waiting will hardly mend it: bad credentials, missing rights, a missing kind, a refused request, a
-    /// server that cannot be reached or does not answer. Everything is retried with back-off all the same.
+    /// server that cannot be reached or does not answer. Everything is retried with back-off all the same, but for a kind
+    /// that the server cannot watch (405): that is final, as [`Phase::WatchNotSupported`](crate::Phase) says.
     pub fn is_blocking(&self) -> bool {
         matches!(
             self.kind,

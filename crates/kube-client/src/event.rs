@@ -11,8 +11,11 @@ use crate::object::Object;
 /// # Guarantees
 ///
 /// - Per key, events come in the order of the cache's states; folding a handler's events gives the cache.
-/// - A delete followed by a create under one name (the uid differs) is `Deleted`, then `Added`, never `Updated`.
-/// - The `Arc` is the one that the cache holds or held: objects are shared, never copied.
+/// - A delete followed by a create under one name (the uid differs) is `Deleted`, then `Added`, never `Updated`. (Where a
+///   server gives no uids, as some aggregated ones, a delete that was not seen cannot be told from a change.)
+/// - Objects are shared, never copied: the `Arc` of `Added` and `Updated` is the one that the cache holds or held. That of
+///   `Deleted` is the last state that the server tells with the delete, which may be newer than what the cache held; if
+///   the delete itself was not seen (`stale`), it is the cache's.
 ///
 /// Not promised: that every intermediate state is seen. The server itself skips states across a reconnect, and a
 /// handler that lags far behind gets the net change per key.
@@ -21,7 +24,9 @@ pub enum Event<K> {
     Added {
         /// The object.
         object: Arc<K>,
-        /// Part of the state at the time of the handler's registration, not a change after it.
+        /// Part of the state that the handler starts from, not a change after it: what was cached when it was registered or,
+        /// if that was before the first list, what that list brings (with several namespaces, the first list of each). If
+        /// the handler lags and the object changes before it is told, the newer object is told, as initial.
         initial: bool,
     },
     /// The object changed, or is told again by [a resync](crate::HandlerOptions::resync_every): then both are the same
@@ -32,11 +37,12 @@ pub enum Event<K> {
         /// As it is now.
         new: Arc<K>,
     },
-    /// The object is gone.
+    /// The object is gone, or the selectors of the informer leave it out from now on.
     Deleted {
         /// The last known state.
         object: Arc<K>,
-        /// The delete was noticed only by a fresh list, so the object may have changed after `object`.
+        /// The delete itself was not seen, only that the object is gone from a fresh list, or that another one has taken its
+        /// name: it may have changed after `object`.
         stale: bool,
     },
 }
@@ -49,7 +55,7 @@ impl<K> Event<K> {
         }
     }
 
-    /// The state before, if the handler was told of one.
+    /// The state before: what the handler was last told for `Updated`, the last known state for `Deleted`.
     pub fn old(&self) -> Option<&Arc<K>> {
         match self {
             Event::Updated { old, .. } => Some(old),

@@ -176,16 +176,16 @@ impl Client {
         });
     }
 
-    /// Stops every informer and handler, and waits until the last task has ended. Idempotent. Do not await this inside
-    /// an event handler: it would wait for itself.
+    /// Stops every informer and handler at once; the future waits until the last task has ended. Idempotent. Do not await
+    /// it inside an event handler: it would wait for itself.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future ends the wait; the stop goes on.
     pub fn shutdown(&self) -> impl Future<Output = ()> + Send + use<> {
         let core = Arc::clone(self.core());
+        core.stop();
         async move {
-            core.stop();
             core.env.tasks.close();
             core.env.tasks.wait().await;
         }

@@ -27,8 +27,11 @@ use crate::event::Event;
 /// | registered later, at any moment, on any thread, in a handler | `Added { initial: true }` for each object cached at that moment, then every later change; nothing twice, nothing left out |
 /// | over several namespaces | the same; a namespace's first list is `initial`, whenever it comes, and changes elsewhere may come before it |
 /// | a change on the server | `Added { initial: false }`, `Updated { old, new }` or `Deleted { stale: false }`, in the order of the cache |
+/// | the object starts, or ceases, to match the informer's selectors | `Added`, or `Deleted { stale: false }`, though it was, or is, there |
 /// | deleted and created anew under one name | `Deleted`, then `Added`, never `Updated`; `stale` if the delete itself was not seen |
 /// | a fresh list after a break (relist) | only the difference, all of it in one step: unchanged objects say nothing, what vanished is `Deleted { stale: true }` |
+/// | the server's storage was restored from a backup | as a relist, but unchanged versions count for nothing: `Updated` to what the server has now, older as it may be, and `Added` for what had been deleted since |
+/// | the server refuses the watch for good (403, 404 after the kind was uninstalled, 405) | nothing: the cache stays as it is, and what vanishes meanwhile is told once a list works again. 405 is final. The reason stands in the informer's statistics |
 /// | the handler lags, up to [`coalesce_above`](HandlerOptions::coalesce_above) changes | every change |
 /// | it lags further | the net change per key, at the place of the key's first pending event: at most `Deleted` and then `Added`. `old` is always what the handler was last told; what was added and deleted meanwhile is never told |
 /// | [resync](HandlerOptions::resync_every) | `Updated` with `old` and `new` the same `Arc`, per cached object, to this handler alone |

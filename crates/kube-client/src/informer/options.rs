@@ -121,7 +121,9 @@ pub enum OnUndecodable {
     /// Leave it out, report it, and go on.
     #[default]
     Skip,
-    /// Do not count the cache as filled before every object decodes.
+    /// Do not count the cache as filled before every object decodes: the list is fetched anew with back-off until then, and
+    /// the cache stays empty. The failure shows in statistics, log and error handler; it does not end a fail-fast start,
+    /// since the object can be mended at any time. After the first sync as [`Skip`](Self::Skip).
     BlockFirstSync,
 }
 
