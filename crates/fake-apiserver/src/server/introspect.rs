@@ -189,9 +189,11 @@ impl FakeApiServer {
 
     /// Every object of a resource as the API shows it, ordered by key; one state.
     pub fn objects(&self, resource: &str) -> Vec<Value> {
-        let Some((found, id)) = self.find(resource) else {
-            return Vec::new();
-        };
+        self.find(resource)
+            .map_or_else(Vec::new, |(found, id)| self.all_of(&found, id))
+    }
+
+    fn all_of(&self, resource: &std::sync::Arc<Resource>, id: ResourceId) -> Vec<Value> {
         let query = ListQuery {
             range: Range::All,
             after: None,
@@ -200,7 +202,7 @@ impl FakeApiServer {
             filter: &|_, _| true,
         };
         let (page, _) = self.shared.storage.snapshot(id, &query);
-        let view = self.view(&found);
+        let view = self.view(resource);
         let objects = page.items.iter();
         objects
             .filter_map(|(_, item)| shown(&view, &item.object, item.rv))
@@ -256,21 +258,7 @@ impl FakeApiServer {
                 continue;
             }
             seen.push(id);
-            let query = ListQuery {
-                range: Range::All,
-                after: None,
-                at: None,
-                limit: 0,
-                filter: &|_, _| true,
-            };
-            let (page, _) = self.shared.storage.snapshot(id, &query);
-            let view = self.view(&resource);
-            for (_, item) in page.items {
-                let mut out = Vec::new();
-                view.write_object(&item.object, item.rv, &mut out);
-                // What the server writes is JSON; an object that is not would show in every read.
-                objects.extend(serde_json::from_slice::<Value>(&out));
-            }
+            objects.extend(self.all_of(&resource, id));
         }
         objects
     }
