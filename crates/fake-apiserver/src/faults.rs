@@ -66,6 +66,9 @@ pub enum Fault {
         /// The length of a chunk; 0 counts as 1.
         size: usize,
     },
+    /// An answer with code 200 comes packed with gzip, however short it is and whatever the client accepts, as through a proxy
+    /// that packs on its own. Each event of a watch is a gzip member of its own.
+    Packed,
     /// A web page answers instead of the server, as one of a proxy on the way. The request has no effect.
     Page {
         /// The HTTP code; it may be a success.

@@ -22,26 +22,35 @@ const PIECE: usize = 16 << 10;
 /// The level of the real server: as little processor time as possible.
 const LEVEL: u32 = 1;
 
-/// Packs the answer, if it is one to be packed.
-pub(crate) async fn pack(request: &Request, mut answer: Answer) -> Answer {
+/// Packs the answer, if it is one that a real server packs.
+pub(crate) async fn pack_large(request: &Request, answer: Answer) -> Answer {
     let accepts = request
         .header(ACCEPT_ENCODING)
         .split(',')
         .any(|coding| coding.trim() == "gzip");
-    let is_watch = request.verb == Verb::Watch;
     if !accepts || answer.body.known_length().is_some_and(|length| length <= THRESHOLD) {
         return answer;
     }
-    if is_watch {
-        let streaming_list = request.query.non_empty("sendInitialEvents") == Some("true");
-        if !streaming_list || answer.code != 200 {
-            return answer;
-        }
+    let streaming_list = request.query.non_empty("sendInitialEvents") == Some("true");
+    if request.verb == Verb::Watch && (!streaming_list || answer.code != 200) {
+        return answer;
+    }
+    pack_above(THRESHOLD, request, answer).await
+}
+
+/// Packs the answer, however short it is.
+pub(crate) async fn pack(request: &Request, answer: Answer) -> Answer {
+    pack_above(0, request, answer).await
+}
+
+/// Packs the answer, if it is a watch or longer than so many bytes.
+async fn pack_above(threshold: usize, request: &Request, mut answer: Answer) -> Answer {
+    if request.verb == Verb::Watch {
         answer.body = Body::stream(Members(answer.body.into_source()));
     } else {
         let mut source = answer.body.into_source();
         let mut held = Held::default();
-        while held.length <= THRESHOLD {
+        while held.length <= threshold {
             // What ends or breaks before it is long enough is sent as it is.
             match poll_fn(|cx| source.poll_part(cx)).await {
                 Some(Ok(part)) => {

@@ -134,7 +134,11 @@ async fn handle(shared: &Arc<Shared>, request: &Request) -> Result<http::Respons
     if !spoils.is_empty() {
         answer.body = Body::stream(FaultySource::new(answer.body.into_source(), spoils));
     }
-    let mut answer = packed::pack(request, answer).await;
+    let mut answer = if plan.packed && answer.code == 200 {
+        packed::pack(request, answer).await
+    } else {
+        packed::pack_large(request, answer).await
+    };
     if let Some(size) = plan.chunks {
         answer.body = Body::stream(Chunked::new(answer.body.into_source(), size));
     }

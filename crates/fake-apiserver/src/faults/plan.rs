@@ -62,6 +62,8 @@ pub(crate) struct Plan {
     pub(crate) lose_response: bool,
     /// Or spoil the body of its answer.
     pub(crate) body: Vec<BodyFault>,
+    /// And pack it.
+    pub(crate) packed: bool,
     /// And send it in chunks of so many bytes.
     pub(crate) chunks: Option<usize>,
 }
@@ -84,6 +86,7 @@ impl Plan {
                 cut: *cut,
             }),
             Fault::Silence { after } => self.body.push(BodyFault::Silence { after: *after }),
+            Fault::Packed => self.packed = true,
             Fault::Chunks { size } => self.chunks = Some((*size).max(1)),
             Fault::Page { code, body } => {
                 self.refusal = Some(Refusal::Page {

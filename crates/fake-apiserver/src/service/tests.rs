@@ -621,11 +621,17 @@ async fn body_over_the_limit_is_refused() {
     assert_eq!(status["message"], "Request entity too large: limit is 3145728");
 }
 
-/// A GET that accepts gzip: whether it came packed, and what it holds; of a watch, only what came until its first pause.
+/// A GET that accepts gzip, as [`get_coded`].
 async fn get_packed(fake: &FakeApiServer, uri: &str) -> (bool, String) {
+    get_coded(fake, uri, "br, gzip").await
+}
+
+/// A GET that accepts these codings: whether it came packed, and what it holds; of a watch, only what came until its first
+/// pause.
+async fn get_coded(fake: &FakeApiServer, uri: &str, accepted: &str) -> (bool, String) {
     use std::io::Write as _;
 
-    let request = http::Request::get(uri).header("accept-encoding", "br, gzip");
+    let request = http::Request::get(uri).header("accept-encoding", accepted);
     let request = request.body(Full::new(Bytes::new())).unwrap();
     let response = fake.service().oneshot(request).await.unwrap();
     let packed = response
@@ -679,6 +685,43 @@ async fn large_answers_are_packed_for_clients_that_accept_it() {
     let (packed, text) = get_packed(&fake, &format!("{list}?watch=1")).await;
     assert!(!packed);
     assert_eq!(text.lines().count(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn packed_fault_packs_whatever_succeeds_and_changes_nothing_else() {
+    // [F22]
+    let fake = FakeApiServer::new();
+    create(&fake, "small", json!({})).await;
+    let list = "/api/v1/namespaces/default/configmaps";
+    let streaming = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+    for uri in [
+        list.to_owned(),
+        format!("{list}/small"),
+        format!("{list}?watch=1"),
+        format!("{list}?{streaming}"),
+    ] {
+        let read = async |packed: bool| {
+            let rule = packed.then(|| fake.inject(Rule::new(Fault::Packed)));
+            let read = get_coded(&fake, &uri, "identity").await;
+            if let Some(rule) = rule {
+                assert_eq!(rule.fired(), 1);
+                rule.remove();
+            }
+            read
+        };
+        let (plain, packed) = (read(false).await, read(true).await);
+        assert_eq!((plain.0, packed.0), (false, true), "{uri}");
+        assert!(
+            plain.1.contains("\"small\"") && plain.1 == packed.1,
+            "{uri}: {}",
+            packed.1
+        );
+    }
+    fake.inject(Rule::new(Fault::Packed));
+    let missing = send(&fake, "GET", &format!("{list}/missing"), Bytes::new())
+        .await
+        .unwrap();
+    assert!(missing.headers().get("content-encoding").is_none(), "an error");
 }
 
 #[tokio::test(start_paused = true)]
