@@ -18,6 +18,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::decode::lean::{Full, Lean};
+use crate::informer::deferred::discard;
 use crate::informer::transform::Transform;
 use crate::key::ObjectKey;
 use crate::object::Object;
@@ -48,6 +49,16 @@ impl<K: Object> Decoder<K> {
     /// place here: a large one is not moved from result to result.
     fn finish(&self, mut object: K) -> Result<Arc<K>, Undecodable> {
         object.set_types(&self.resource);
+        match self.check(&mut object) {
+            Ok(()) => Ok(Arc::new(object)),
+            Err(bad) => {
+                discard(object);
+                Err(bad)
+            }
+        }
+    }
+
+    fn check(&self, object: &mut K) -> Result<(), Undecodable> {
         let meta = object.metadata();
         if meta.name.is_empty() {
             return Err(Undecodable {
@@ -69,27 +80,19 @@ impl<K: Object> Decoder<K> {
             });
         }
         let Some(transform) = &self.transform else {
-            return Ok(Arc::new(object));
+            return Ok(());
         };
         let (key, uid, version) = (meta.key(), meta.uid.to_owned(), meta.resource_version.to_owned());
-        let transformed = catch_unwind(AssertUnwindSafe(move || {
-            transform.apply(&mut object);
-            object
-        }));
         let name = transform.name();
-        let Ok(object) = transformed else {
-            return Err(Undecodable {
-                key: Some(key),
-                uid,
-                version,
-                error: format!("transform {name:?} panicked"),
-            });
+        let error = if catch_unwind(AssertUnwindSafe(|| transform.apply(object))).is_err() {
+            format!("transform {name:?} panicked")
+        } else {
+            let meta = object.metadata();
+            if meta.key_ref() == key.as_ref() && meta.uid == uid && meta.resource_version == version {
+                return Ok(());
+            }
+            format!("transform {name:?} changed name, namespace, uid or resourceVersion")
         };
-        let meta = object.metadata();
-        if meta.key_ref() == key.as_ref() && meta.uid == uid && meta.resource_version == version {
-            return Ok(Arc::new(object));
-        }
-        let error = format!("transform {name:?} changed name, namespace, uid or resourceVersion");
         Err(Undecodable {
             key: Some(key),
             uid,

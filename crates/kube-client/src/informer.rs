@@ -80,11 +80,18 @@ use crate::sync::Mutex;
 /// Not promised: that the cache is as new as the server. It follows with the delay of the watch;
 /// [`caught_up`](Self::caught_up) waits for a write of one's own.
 ///
+/// # How long it lives
+///
+/// This is a handle. Dropping it, the last one too, ends nothing: list, watch, cache and handlers go on, and asking for the
+/// same identity again gives this informer, as it is by then. What ends an informer: the stop of the client
+/// ([`Client::shutdown`](crate::Client::shutdown), the token given to the start, or the drop of the last
+/// [`Client`](crate::Client)), and [`Informers::remove`](crate::Informers::remove), which ends it for everybody who shares it.
+///
 /// # When the server fails
 ///
 /// Nothing that a server answers, or does not answer, ends an informer, but for a kind that cannot be watched at all. It
 /// goes on with back-off, the cache stays readable, and the failure is in [`stats`](Self::stats), in the watch-error
-/// handler and in the log.
+/// handler and in the log. [`recovery`](crate::recovery) is the table of what it does in each case; in short:
 ///
 /// - A watch that breaks is resumed where it was: handlers notice nothing. One that is silent is taken for broken after
 ///   3 min, if the server sends bookmarks.
@@ -95,6 +102,11 @@ use crate::sync::Mutex;
 ///   good version stays until a good one or a delete comes.
 /// - If the server's storage was restored from a backup, the cache is rebuilt when that shows: versions go back, and objects
 ///   that were deleted may come again.
+///
+/// # Panics
+///
+/// What the cache, the handlers' queues and a list on its way drop is dropped one object at a time, without a lock, and a
+/// panic of an object's own `Drop` is contained and logged: no neighbour notices, nothing is told twice or left out.
 pub struct Informer<K: Object> {
     cell: Arc<Cell<K>>,
 }
@@ -214,6 +226,7 @@ impl<K: Object> Cell<K> {
                 handler,
                 informer: self.id.clone(),
                 resync: self.resync_of(&queue),
+                shared: Arc::downgrade(&self.shared),
             };
             let ready = {
                 let mut launch = self.launch.lock();
@@ -521,9 +534,12 @@ impl<K: Object> Informer<K> {
     /// the object was deleted since. The informer need not have any handler.
     ///
     /// A write is seen with its own event, with any later one, or with a bookmark: a write that changed nothing, or one
-    /// that this informer's selectors leave out, is seen with the next bookmark, about a minute later. If resource versions
-    /// do not compare (some aggregated API servers), it is seen with that very version, or with any event of its key that
-    /// comes after this call.
+    /// that this informer's selectors leave out, is seen with the next bookmark, about a minute later.
+    ///
+    /// Some aggregated API servers are different. Where lists tell no version, a write is seen when the cache has, or had last,
+    /// its object in that version or a later one. Where versions do not compare as numbers, it is seen with that very version,
+    /// or with any event of its key that comes after this call. In both cases also with a list of the newest state that is
+    /// begun after this call, which is what follows each watch there.
     ///
     /// # Guarantees
     ///

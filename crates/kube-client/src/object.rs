@@ -29,6 +29,8 @@ use crate::key::{KeyRef, ObjectKey};
 /// 2. The name it reports is the `metadata.name` that was decoded, and likewise namespace, uid and resourceVersion
 ///    (cannot be checked; an object without a name is reported as undecodable).
 /// 3. `Deserialize` ignores fields it does not know: the server adds some over time (cannot be checked).
+/// 4. `Drop`, if there is one, does not panic. If it does, the panic is contained wherever an informer drops the object, and
+///    logged; where the program itself holds the last reference, it is the program's.
 ///
 /// # Examples
 ///

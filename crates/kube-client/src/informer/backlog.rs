@@ -2,7 +2,7 @@
 //!
 //! # Design
 //!
-//! A batch is one `Arc<[Event]>` for all handlers, so that the cost of dispatch is one pointer per handler. Only a
+//! A [`Batch`] is shared by all handlers, so that the cost of dispatch is one pointer per handler. Only a
 //! handler that is more than `limit` events behind pays for a table by key: from then on, until it has caught up, a
 //! key's pending events merge into their net effect at the place of the first one. At most two events per key remain
 //! (`Deleted`, then `Added`). The initial state and a resync do not count towards the limit: they are bounded by the
@@ -12,14 +12,14 @@
 //! user's and the caller holds locks.
 
 use std::collections::VecDeque;
-use std::ops::{AddAssign, Range, SubAssign};
+use std::ops::{AddAssign, Deref, Range, SubAssign};
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 
 use crate::event::Event;
-use crate::informer::deferred::Garbage;
+use crate::informer::deferred::{Garbage, discard_event};
 use crate::key::ObjectKey;
 use crate::object::Object;
 
@@ -70,14 +70,61 @@ impl SubAssign for Exempt {
     }
 }
 
+/// Events that came in one step, shared by every handler. Whoever drops the last clone drops the events one by one, with
+/// panics of the objects' own `Drop` contained.
+pub(crate) struct Batch<K> {
+    // Invariant: `None` only while it is dropped.
+    events: Option<Arc<Vec<Event<K>>>>,
+}
+
+impl<K> From<Vec<Event<K>>> for Batch<K> {
+    fn from(mut events: Vec<Event<K>>) -> Self {
+        if events.capacity() > 2 * events.len().max(TAKE) {
+            events.shrink_to_fit(); // it may wait for a handler for long
+        }
+        Self {
+            events: Some(Arc::new(events)),
+        }
+    }
+}
+
+impl<K> FromIterator<Event<K>> for Batch<K> {
+    fn from_iter<I: IntoIterator<Item = Event<K>>>(events: I) -> Self {
+        events.into_iter().collect::<Vec<_>>().into()
+    }
+}
+
+impl<K> Deref for Batch<K> {
+    type Target = [Event<K>];
+
+    fn deref(&self) -> &[Event<K>] {
+        self.events.as_deref().map_or(&[], Vec::as_slice)
+    }
+}
+
+impl<K> Clone for Batch<K> {
+    fn clone(&self) -> Self {
+        Self {
+            events: self.events.clone(),
+        }
+    }
+}
+
+impl<K> Drop for Batch<K> {
+    fn drop(&mut self) {
+        let last = self.events.take().and_then(Arc::into_inner);
+        last.into_iter().flatten().for_each(discard_event);
+    }
+}
+
 /// A run of events out of a shared batch.
 pub(crate) struct Taken<K> {
-    batch: Arc<[Event<K>]>,
+    batch: Batch<K>,
     range: Range<usize>,
 }
 
 impl<K> Taken<K> {
-    pub(crate) fn whole(batch: Arc<[Event<K>]>) -> Self {
+    pub(crate) fn whole(batch: Batch<K>) -> Self {
         let range = 0..batch.len();
         Self { batch, range }
     }
@@ -109,14 +156,14 @@ impl<K: Object> Backlog<K> {
     }
 
     /// Appends a batch of which so many events are `exempt`. Returns how many of those were merged away.
-    pub(crate) fn push(&mut self, batch: &Arc<[Event<K>]>, exempt: Exempt, garbage: &mut Garbage<K>) -> Exempt {
+    pub(crate) fn push(&mut self, batch: &Batch<K>, exempt: Exempt, garbage: &mut Garbage<K>) -> Exempt {
         if batch.is_empty() {
             return Exempt::default();
         }
         self.len += batch.len();
         self.exempt += exempt;
         if self.merged.is_none() {
-            self.batches.push_back(Taken::whole(Arc::clone(batch)));
+            self.batches.push_back(Taken::whole(batch.clone()));
             if self.len - self.exempt.initial - self.exempt.resync <= self.limit {
                 return Exempt::default();
             }
@@ -145,6 +192,14 @@ impl<K: Object> Backlog<K> {
         lost
     }
 
+    /// Takes out everything, to be dropped once the locks are released. What was counted stays counted.
+    #[must_use = "drop it after the lock is released"]
+    pub(crate) fn clear(&mut self) -> Self {
+        let mut empty = Self::new(self.limit);
+        empty.coalesced = self.coalesced;
+        std::mem::replace(self, empty)
+    }
+
     /// The oldest events, at most [`TAKE`].
     pub(crate) fn take(&mut self) -> Option<Taken<K>> {
         let taken = if let Some(merged) = &mut self.merged {
@@ -157,7 +212,7 @@ impl<K: Object> Backlog<K> {
             let front = self.batches.front_mut()?;
             let end = front.range.end.min(front.range.start + TAKE);
             let taken = Taken {
-                batch: Arc::clone(&front.batch),
+                batch: front.batch.clone(),
                 range: front.range.start..end,
             };
             front.range.start = end;
@@ -326,6 +381,13 @@ impl<K: Object> Merged<K> {
         }
         self.trim();
         taken
+    }
+}
+
+/// Drops the events one by one, with panics of the objects' own `Drop` contained.
+impl<K> Drop for Merged<K> {
+    fn drop(&mut self) {
+        self.entries.drain(..).flatten().for_each(discard_event);
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a change under the locks leaves for when they are released: wakers to call and objects of the user's to drop.
 //!
-//! Both run code that is not ours, and that may call back into the informer.
+//! Both run code that is not ours, that may call back into the informer, and that may panic. Objects are dropped one by
+//! one, each with its panic contained: a second panic while the first unwinds would abort the process.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -54,13 +55,37 @@ impl<K> Deferred<K> {
     /// Does them; call it without a lock held.
     pub(crate) fn run(self) {
         wake_all(self.wakers);
-        discard(self.garbage);
+        let Garbage {
+            objects,
+            events,
+            batches,
+        } = self.garbage;
+        discard_each(objects);
+        events.into_iter().for_each(discard_event);
+        drop(batches); // each takes care of its own events
     }
 }
 
-/// Drops what may be the user's or hold the last reference to an object of theirs, and contains a panic of its `Drop`.
+/// Drops one thing that may be the user's or hold the last reference to an object of theirs, and contains a panic of its
+/// `Drop`.
 pub(crate) fn discard<T>(garbage: T) {
     if catch_unwind(AssertUnwindSafe(move || drop(garbage))).is_err() {
         tracing::error!("dropping an object or a handler's future panicked");
+    }
+}
+
+/// Drops several such things, each by itself.
+pub(crate) fn discard_each<T>(garbage: impl IntoIterator<Item = T>) {
+    garbage.into_iter().for_each(discard);
+}
+
+/// Drops the objects of an event, each by itself.
+pub(crate) fn discard_event<K>(event: Event<K>) {
+    match event {
+        Event::Added { object, .. } | Event::Deleted { object, .. } => discard(object),
+        Event::Updated { old, new } => {
+            discard(old);
+            discard(new);
+        }
     }
 }

@@ -4,14 +4,13 @@
 //! handler's task takes runs of events and reports each finished call. Lock order: the cache's lock, then this one;
 //! nothing is woken and nothing of the user's is dropped while either is held.
 
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crate::error::Stopped;
 use crate::event::Event;
-use crate::informer::backlog::{Backlog, Exempt, Taken};
-use crate::informer::deferred::{Deferred, discard};
+use crate::informer::backlog::{Backlog, Batch, Exempt, Taken};
+use crate::informer::deferred::Deferred;
 use crate::informer::handler::HandlerOptions;
 use crate::informer::metrics::{HandlerMetrics, Reported};
 use crate::object::Object;
@@ -72,7 +71,7 @@ impl<K: Object> State<K> {
     }
 
     /// Appends events, unless no call starts any more.
-    fn append(&mut self, batch: &Arc<[Event<K>]>, exempt: Exempt, fills: bool) -> Deferred<K> {
+    fn append(&mut self, batch: &Batch<K>, exempt: Exempt, fills: bool) -> Deferred<K> {
         let mut deferred = Deferred::default();
         if self.end.is_some() {
             return deferred;
@@ -139,7 +138,7 @@ impl<K: Object> HandlerQueue<K> {
     }
 
     /// Appends a batch. `initial` counts its initial events; `fills` says that the cache's first state ends with it.
-    pub(crate) fn push(&self, batch: &Arc<[Event<K>]>, initial: usize, fills: bool) -> Deferred<K> {
+    pub(crate) fn push(&self, batch: &Batch<K>, initial: usize, fills: bool) -> Deferred<K> {
         let exempt = Exempt { initial, resync: 0 };
         self.state.lock().append(batch, exempt, fills)
     }
@@ -151,7 +150,7 @@ impl<K: Object> HandlerQueue<K> {
     }
 
     /// Appends a resync.
-    pub(crate) fn push_resync(&self, batch: &Arc<[Event<K>]>) -> Deferred<K> {
+    pub(crate) fn push_resync(&self, batch: &Batch<K>) -> Deferred<K> {
         let resync = batch.len();
         self.state.lock().append(batch, Exempt { initial: 0, resync }, false)
     }
@@ -227,12 +226,11 @@ impl<K: Object> HandlerQueue<K> {
                 return;
             }
             state.end = Some(end);
-            let backlog = std::mem::replace(&mut state.backlog, Backlog::new(0));
-            (backlog, state.runner.take(), state.waiters.take())
+            (state.backlog.clear(), state.runner.take(), state.waiters.take())
         };
         wake_all(runner.into_iter().collect());
         wake_all(wakers);
-        discard(backlog);
+        drop(backlog); // its parts take care of their own events
         self.report();
     }
 

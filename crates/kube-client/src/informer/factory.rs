@@ -183,7 +183,7 @@ fn check_namespaces(key: &InformerKey) -> Result<(), RegisterError> {
 ///   type, the resource, the representation, the namespaces, both selectors in canonical form, and whether managed
 ///   fields are kept.
 /// - Asking starts nothing before `run_and_wait` or `start`; afterwards a new informer starts at once.
-/// - An informer lives until the client stops or it is [`remove`](Self::remove)d.
+/// - An informer lives until the client stops or it is [`remove`](Self::remove)d. Dropping its handles ends nothing.
 #[derive(Clone)]
 pub struct Informers {
     env: Arc<Environment>,

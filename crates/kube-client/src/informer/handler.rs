@@ -37,14 +37,14 @@ use crate::event::Event;
 /// | [resync](HandlerOptions::resync_every) | `Updated` with `old` and `new` the same `Arc`, per cached object, to this handler alone |
 /// | an object that does not decode | nothing; its last good version stays until a good one or a delete comes |
 /// | a panic in the handler | the events of that call count as handled; the next ones come as usual |
+/// | a panic in an object's `Drop` | what it would be told anyway; the panic is logged. Of objects that the handler drops itself, it is one in the handler |
 /// | the handler is [removed](crate::Registration::remove) | no call begins any more; the running one goes on to its end, and what it was given counts as handled |
 /// | the informer stops | no call begins any more, pending events are dropped. An async call is dropped at its next await and did not handle its events; a synchronous or blocking one goes on to its end. No `Deleted` is made up: objects are not gone because we stopped looking |
 /// | registered after the stop | nothing, and the registration says so |
 ///
 /// When a call begins, the cache and its indexes hold what its events tell, or something newer. A handler is never called
 /// twice at once; handlers of one informer see the same order but run independently: one that is slow, blocked or never
-/// returns delays no other, and not the watch. What waits for it is bounded: `coalesce_above` plus two events per key,
-/// besides the batch it has in hand.
+/// returns delays no other, and not the watch. What waits for it is [bounded](HandlerOptions::coalesce_above).
 ///
 /// # Contract
 ///
@@ -275,15 +275,17 @@ pub struct HandlerOptions {
     /// Pending events beyond which a key's events are merged to their net effect. Default: 1,024. The initial state and
     /// resyncs do not count towards it.
     ///
-    /// The memory of a handler that lags is bounded by this number plus two events per key.
+    /// This bounds what waits for a handler that lags, or for a stream that is not polled: this many events plus two per key,
+    /// besides the at most 256 that it has in hand. A key counts if it is cached, or if the handler was told of its object and
+    /// not yet of its end.
     pub coalesce_above: usize,
     /// How often every cached object is told again, as an [`Updated`](Event::Updated) with the same `Arc` as `old` and
     /// `new`, to this handler alone. Default: zero, which means never; what is shorter than a second counts as a second.
     ///
     /// Nothing is fetched: it is the cache that is told again, for handlers that want to look at everything now and then.
     /// It is no initial event, and begins only after the initial state was handled. While one is not wholly handled the
-    /// next does not begin, so there is never more than one per key; of those that fall due meanwhile, one comes late and
-    /// the others not at all. A change of an object is told before or after it in the order of the cache, never out of
+    /// next does not begin, so there is never more than one per key; of those that fall due meanwhile, or before the initial
+    /// state was handled, one comes late, as soon as the handler is ready, and the others not at all. A change of an object is told before or after it in the order of the cache, never out of
     /// order. A stream is told when it is polled.
     pub resync_every: Duration,
 }

@@ -4,8 +4,9 @@
 //! is registered; afterwards a measurement is one call on a handle, which does nothing if no recorder was installed by then.
 //! No measurement is made while a lock is held: a recorder is somebody else's code.
 //!
-//! Series of the same labels add up: gauges only ever move by differences, and what an informer or handler added is taken
-//! back when it ends.
+//! Series of the same labels add up: gauges that count only ever move by differences, and what an informer or handler added is
+//! taken back when it ends. A time cannot be added up: that of the last version is set, so of several with the same labels it
+//! shows the one that moved last, and it stays when the informer ends.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering};

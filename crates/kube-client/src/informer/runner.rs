@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Wake, Waker};
 use std::thread::Thread;
 
@@ -16,6 +16,7 @@ use crate::informer::dispatch::HandlerQueue;
 use crate::informer::handler::{EventHandler, Handled, RunsOn};
 use crate::informer::options::InformerId;
 use crate::informer::resync::Resync;
+use crate::informer::shared::Shared;
 use crate::object::Object;
 
 /// A handler and its queue, ready to run.
@@ -24,6 +25,8 @@ pub(crate) struct Runner<K: Object> {
     pub(crate) handler: Box<dyn EventHandler<K>>,
     pub(crate) informer: InformerId,
     pub(crate) resync: Option<Resync<K>>,
+    // Where the queue is registered. A call that never returns must not keep the cache.
+    pub(crate) shared: Weak<Shared<K>>,
 }
 
 /// Reports the call as over however it ends: a dropped future must not leave the queue "running", nor its events "handled".
@@ -63,23 +66,42 @@ impl<K: Object> Runner<K> {
 
     /// Runs until the handler is removed or the informer stopped, which drops a call at its next await.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
-        let queue = Arc::clone(&self.queue);
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => {}
-            () = self.work() => {}
+        let working = async {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => {}
+                () = self.work() => {}
+            }
+        };
+        // The drop of a call half-way is code of the user's, too.
+        if AssertUnwindSafe(working).catch_unwind().await.is_err() {
+            self.tell_panic();
         }
-        queue.stop();
+        self.end();
     }
 
     /// Runs on this thread until the handler is removed or the informer stopped; a call is never dropped.
     pub(crate) fn run_here(mut self) {
-        let queue = Arc::clone(&self.queue);
-        // Beyond the handler, which is contained, the timers of a runtime that is gone panic.
         if catch_unwind(AssertUnwindSafe(|| block_on(self.work()))).is_err() {
-            tracing::error!(informer = %self.informer, handler = queue.name(), "the thread of an event handler panicked");
+            self.tell_panic();
         }
-        queue.stop();
+        self.end();
+    }
+
+    /// Something around the handler panicked, which itself is contained: the timers of a runtime that is gone, or a metrics
+    /// recorder.
+    fn tell_panic(&self) {
+        let handler = self.queue.name();
+        tracing::error!(informer = %self.informer, handler, "what runs an event handler panicked; it is called no more");
+    }
+
+    /// However it ended: nobody calls the handler any more, so its queue takes nothing, and says so.
+    fn end(self) {
+        self.queue.stop();
+        if let Some(shared) = self.shared.upgrade() {
+            shared.unregister(&self.queue);
+        }
+        discard(self.handler);
     }
 
     async fn work(&mut self) {
@@ -88,6 +110,7 @@ impl<K: Object> Runner<K> {
             handler,
             informer,
             resync,
+            shared: _,
         } = self;
         let mut next = |cx: &mut Context<'_>| {
             if let Some(resync) = resync {
@@ -117,7 +140,7 @@ impl<K: Object> Runner<K> {
                 queue.metrics().called(ended - begun);
                 begun = ended;
             }
-            discard(taken);
+            drop(taken); // takes care of its own events
             // Share the worker with the neighbours between batches.
             tokio::task::yield_now().await;
         }

@@ -14,8 +14,8 @@ use std::task::{Context, Poll, Waker};
 
 use crate::error::Stopped;
 use crate::event::Event;
-use crate::informer::backlog::Taken;
-use crate::informer::deferred::{Deferred, discard};
+use crate::informer::backlog::{Batch, Taken};
+use crate::informer::deferred::{Deferred, discard_each};
 use crate::informer::dispatch::{HandlerQueue, HandlerStats};
 use crate::informer::index::{IndexDef, Values};
 use crate::informer::options::Namespaces;
@@ -185,7 +185,7 @@ impl<K: Object> Shared<K> {
             }
             state.handlers.push(Arc::clone(queue));
             let objects = state.store.iter().map(|(_, object)| Arc::clone(object));
-            let snapshot: Arc<[Event<K>]> = objects.map(|object| Event::Added { object, initial: true }).collect();
+            let snapshot: Batch<K> = objects.map(|object| Event::Added { object, initial: true }).collect();
             queue.push(&snapshot, snapshot.len(), state.unfilled == 0)
         };
         deferred.run();
@@ -193,14 +193,14 @@ impl<K: Object> Shared<K> {
         true
     }
 
-    /// Tells a handler everything again, if it is ready for it. No change falls in between: those that the handler was not
-    /// told of yet are behind.
-    pub(crate) fn resync(&self, queue: &HandlerQueue<K>) {
+    /// Tells a handler everything again; false if it is not ready for it. No change falls in between: those that the handler
+    /// was not told of yet are behind.
+    pub(crate) fn resync(&self, queue: &HandlerQueue<K>) -> bool {
         let deferred = {
             // Writers wait, readers do not.
             let state = self.state.read();
             if !queue.may_resync() {
-                return;
+                return false;
             }
             let objects = state.store.iter().map(|(_, object)| object);
             let again = objects.map(|object| Event::Updated {
@@ -211,6 +211,7 @@ impl<K: Object> Shared<K> {
         };
         deferred.run();
         queue.report();
+        true
     }
 
     /// Shows in the metrics what the queue of each handler holds now.
@@ -386,7 +387,7 @@ impl<K: Object> Shared<K> {
             })
             .collect();
         let garbage = self.state.write().store.fill_index(id, computed);
-        discard(garbage);
+        discard_each(garbage);
         Ok(id)
     }
 
@@ -529,7 +530,7 @@ impl<K: Object> State<K> {
             Fills::Nothing => 0,
             Fills::Section | Fills::Informer => outcome.events.len(),
         };
-        let batch: Arc<[Event<K>]> = outcome.events.into();
+        let batch = Batch::from(outcome.events);
         for queue in &self.handlers {
             deferred.merge(queue.push(&batch, initial, fills == Fills::Informer));
         }

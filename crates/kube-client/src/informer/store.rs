@@ -17,6 +17,7 @@ use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashTable};
 
 use crate::event::Event;
+use crate::informer::deferred::discard_each;
 use crate::informer::index::{IndexDef, IndexTable, Posting, Values};
 use crate::key::{KeyRef, ObjectKey};
 use crate::object::{Metadata, Object};
@@ -359,6 +360,13 @@ impl<K: Object> Store<K> {
                 }
             }
         }
+    }
+}
+
+/// Drops the objects one by one, with panics of their own `Drop` contained.
+impl<K> Drop for Store<K> {
+    fn drop(&mut self) {
+        discard_each(self.entries.drain(..).flatten().map(|entry| entry.object));
     }
 }
 

@@ -19,7 +19,8 @@ use crate::object::Object;
 /// # Guarantees
 ///
 /// Those of a handler. An event counts as handled when the next one is asked for, or the stream is dropped. A stream that is
-/// not polled is a handler that lags: it slows down nobody, and what waits for it is bounded by the number of keys.
+/// not polled is a handler that lags: it slows down nobody, and what waits for it is
+/// [bounded](crate::HandlerOptions::coalesce_above).
 pub struct EventStream<K: Object> {
     queue: Arc<HandlerQueue<K>>,
     guard: RegistrationGuard,

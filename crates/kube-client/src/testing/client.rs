@@ -90,6 +90,9 @@ impl TestClient {
     /// Shuts the client down and asserts that nothing is left: no task, no open watch, no handler, and on the in-memory server
     /// of [`fake`](Self::fake) and [`on`](Self::on) no watch either.
     ///
+    /// On a paused clock the 30 s pass at once while a thread is waited for: where a
+    /// [`BlockingHandler`](crate::BlockingHandler) may be in a call, await [`Client::shutdown`] before.
+    ///
     /// # Panics
     ///
     /// If anything is left 30 s later on tokio's clock; the text names it.

@@ -29,7 +29,7 @@ fn deleted(name: &str, version: u64, stale: bool) -> Event<Item> {
 
 /// Appends a batch; what that lets go of is dropped.
 fn push(backlog: &mut Backlog<Item>, batch: &[Event<Item>]) -> Exempt {
-    backlog.push(&Arc::from(batch), Exempt::of(batch), &mut Garbage::default())
+    backlog.push(&Batch::from(batch.to_vec()), Exempt::of(batch), &mut Garbage::default())
 }
 
 /// A backlog that merges from the first event on.
@@ -250,7 +250,7 @@ fn merged_away_objects_are_handed_out() {
     ];
     drop(first);
     for event in steps {
-        backlog.push(&Arc::from([event]), Exempt::default(), &mut garbage);
+        backlog.push(&Batch::from(vec![event]), Exempt::default(), &mut garbage);
     }
     assert!(weak.iter().all(|object| object.strong_count() > 0), "dropped inside");
     assert_eq!(drain(&mut backlog), ["-a@4"]);

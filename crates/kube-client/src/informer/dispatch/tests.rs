@@ -9,7 +9,7 @@ fn queue() -> HandlerQueue<Item> {
     HandlerQueue::new(HandlerOptions::default())
 }
 
-fn batch(count: usize, initial: bool) -> Arc<[Event<Item>]> {
+fn batch(count: usize, initial: bool) -> Batch<Item> {
     let added = |n: usize| Event::Added {
         object: item(&format!("i{n}"), "u", 1),
         initial,

@@ -10,9 +10,10 @@ use serde_json::json;
 
 use super::*;
 use crate::event::Event;
+use crate::informer::dispatch::HandlerQueue;
 use crate::informer::handler::{HandlerOptions, on_event, on_event_async};
-use crate::informer::options::{InformerOptions, ListMode, Namespaces};
-use crate::testing::{TestClient, assert_eventually};
+use crate::informer::options::{InformerKey, InformerOptions, ListMode, Namespaces};
+use crate::testing::{TestClient, assert_eventually, item};
 use crate::{Client, Informer};
 
 /// What the recorder has seen. A snapshot of it gives what came since the one before, so they are added up here.
@@ -274,6 +275,31 @@ async fn removed_handler_takes_its_queue_out_of_the_sum() {
     drop(second);
     assert_eq!(gauge(depth()), gauge(0.0));
     client.end().await;
+}
+
+// What was merged right before the end is counted, by the counter and by the statistics.
+#[test]
+fn merges_before_the_end_are_counted() {
+    let recorder = DebuggingRecorder::new();
+    let mut recorded = Seen::by(&recorder);
+    let resource = kube::core::ApiResource::erase::<ConfigMap>(&());
+    let id = InformerKey::of::<kube::core::DynamicObject>(&resource, &InformerOptions::default()).id();
+    let metrics = metrics::with_local_recorder(&recorder, || HandlerMetrics::new(&id, "east", "lags"));
+    let queue = HandlerQueue::new(HandlerOptions::named("lags").coalesce_above(0)).with_metrics(metrics);
+    let updated = |version| Event::Updated {
+        old: item("a", "u", version),
+        new: item("a", "u", version + 1),
+    };
+    for version in 0..3 {
+        queue.push(&vec![updated(version)].into(), 0, true).run();
+    }
+    queue.remove();
+    assert_eq!((queue.stats().coalesced, queue.stats().queue_depth), (2, 0));
+    let seen = recorded.look();
+    assert_eq!(seen["handler_coalesced_total{handler=lags,namespace=}"], counter(2));
+    assert!(
+        !matches!(seen.get("handler_queue_depth{handler=lags,namespace=}"), Some(DebugValue::Gauge(depth)) if depth.0 != 0.0)
+    );
 }
 
 #[test]

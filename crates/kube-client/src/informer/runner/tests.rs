@@ -145,6 +145,82 @@ async fn panics_around_a_handler_do_not_end_it() {
     client.end().await;
 }
 
+/// A metrics recorder that panics when the handler `doomed` has finished an event.
+#[derive(Debug)]
+struct FailingRecorder;
+
+struct FailingCounter;
+
+impl metrics::CounterFn for FailingCounter {
+    fn increment(&self, _: u64) {
+        panic!("on purpose");
+    }
+
+    fn absolute(&self, _: u64) {
+        panic!("on purpose");
+    }
+}
+
+impl metrics::Recorder for FailingRecorder {
+    fn describe_counter(&self, _: metrics::KeyName, _: Option<metrics::Unit>, _: metrics::SharedString) {}
+
+    fn describe_gauge(&self, _: metrics::KeyName, _: Option<metrics::Unit>, _: metrics::SharedString) {}
+
+    fn describe_histogram(&self, _: metrics::KeyName, _: Option<metrics::Unit>, _: metrics::SharedString) {}
+
+    fn register_counter(&self, key: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Counter {
+        let doomed = key.labels().any(|label| label.value() == "doomed");
+        if doomed && key.name().ends_with("handler_events_total") {
+            metrics::Counter::from_arc(Arc::new(FailingCounter))
+        } else {
+            metrics::Counter::noop()
+        }
+    }
+
+    fn register_gauge(&self, _: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Gauge {
+        metrics::Gauge::noop()
+    }
+
+    fn register_histogram(&self, _: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Histogram {
+        metrics::Histogram::noop()
+    }
+}
+
+// [I39] should what is around a handler panic, on a task or a thread: the handler is gone from the list, its registration
+// says so, and its neighbours go on
+#[tokio::test]
+async fn handler_that_cannot_be_called_any_more_is_taken_out() {
+    for on_thread in [false, true] {
+        let _recorder = metrics::set_default_local_recorder(&FailingRecorder);
+        let server = FakeApiServer::new();
+        load(&server, "a");
+        let client = TestClient::on(&server);
+        let informer: Informer<ConfigMap> = client.informers().typed(InformerOptions::default()).unwrap();
+        let captured = Arc::new(());
+        let held = Arc::clone(&captured);
+        let handler = on_event(move |_: &Event<ConfigMap>| drop(Arc::clone(&held)));
+        let options = HandlerOptions::named("doomed");
+        let doomed = if on_thread {
+            informer.add_handler(crate::BlockingHandler::new(handler), options)
+        } else {
+            informer.add_handler(handler, options)
+        };
+        let seen = Arc::new(Mutex::new(0));
+        let count = Arc::clone(&seen);
+        let neighbour = on_event(move |_: &Event<ConfigMap>| *count.lock().unwrap() += 1);
+        informer.add_handler(neighbour, HandlerOptions::named("neighbour"));
+        client.sync().await;
+        until(|| doomed.is_stopped()).await;
+        doomed.removed().await;
+        until(|| informer.stats().handlers.len() == 1).await;
+        assert_eq!(informer.stats().handlers[0].name, "neighbour");
+        until(|| Arc::strong_count(&captured) == 1).await;
+        load(&server, "b");
+        until(|| *seen.lock().unwrap() == 2).await;
+        client.end().await;
+    }
+}
+
 // Batches hold what has come since the last call, in order, at most a few hundred; sync and async alike.
 #[tokio::test(start_paused = true)]
 async fn batches_hold_what_has_come_since() {

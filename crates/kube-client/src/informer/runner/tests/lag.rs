@@ -126,5 +126,6 @@ async fn handlers_that_stand_still_slow_nobody_and_hold_little() {
     }
     drop(unpolled);
     drop(wake);
+    client.shutdown().await; // first without a limit: the paused clock does not wait for the thread
     client.end().await;
 }
