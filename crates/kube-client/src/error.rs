@@ -275,8 +275,11 @@ pub enum WatchErrorKind {
     Protocol,
     /// The answer is no JSON at all, such as a web page: something else than a Kubernetes API server is there.
     NotKubernetes,
-    /// Nothing came within the bounds of the protocol: a silent connection, or no end bookmark.
+    /// Nothing came within the bounds of the protocol: a silent connection.
     Silent,
+    /// A streaming list went on and on without its end bookmark. The informer lists again, the second time in pages, if it
+    /// may ([`ListMode::Auto`](crate::ListMode::Auto)).
+    Unfinished,
     /// The server does not begin to answer a request: it hangs, or something else listens there.
     NoAnswer,
     /// An object is not one of the Rust type; the others are not affected.
@@ -303,6 +306,7 @@ impl WatchErrorKind {
             Self::Protocol => "protocol",
             Self::NotKubernetes => "not_kubernetes",
             Self::Silent => "silent",
+            Self::Unfinished => "unfinished",
             Self::NoAnswer => "no_answer",
             Self::Undecodable => "undecodable",
             Self::VersionWentBack => "version_went_back",

@@ -37,6 +37,12 @@
 //!
 //! The layers above, `kclient` and `krt`, are what most controllers use.
 //!
+//! # What a program can rely on
+//!
+//! Three tables say what happens, case by case: [what a handler sees](EventHandler#what-a-handler-sees), [how an informer goes
+//! on](recovery#what-follows-what) after each answer of the server, and [which kinds are known](#what-the-server-serves).
+//! [`Informer`] says what its reads promise, and how long it lives.
+//!
 //! # What the server serves
 //!
 //! [`Client::discovery`] maps kinds to resources and back, by as much as is known of them: [`Lookup`] takes a kind, a plural or
@@ -100,6 +106,7 @@ mod filter;
 mod informer;
 mod key;
 mod object;
+pub mod recovery;
 #[cfg(test)]
 mod sample;
 pub mod slim;

@@ -375,6 +375,77 @@ mod tests {
         }
     }
 
+    thread_local! {
+        static TRIED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+    }
+
+    /// A type that nothing decodes into, and that counts how often it was tried.
+    #[derive(Debug)]
+    struct Never;
+
+    impl<'de> Deserialize<'de> for Never {
+        fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            TRIED.set(TRIED.get() + 1);
+            IgnoredAny::deserialize(deserializer)?;
+            Err(serde::de::Error::custom("never"))
+        }
+    }
+
+    impl Object for Never {
+        type DynamicType = ();
+
+        fn api_resource((): &()) -> ApiResource {
+            ApiResource::erase::<ConfigMap>(&())
+        }
+
+        fn scope((): &()) -> crate::Scope {
+            crate::Scope::Namespaced
+        }
+
+        fn metadata(&self) -> crate::Metadata<'_> {
+            crate::Metadata::default()
+        }
+    }
+
+    // [I21] nothing but such objects: each is tried once, but for the one at the end of a piece; the work grows with the list
+    #[test]
+    fn list_of_undecodable_items_is_read_in_one_pass() {
+        let (items, piece) = (3_000, 16 << 10);
+        let texts: Vec<String> = (0..items)
+            .map(|n| {
+                format!(
+                    r#"{{"metadata":{{"name":"i{n}","namespace":"n"}},"data":{{"k":"{}"}}}}"#,
+                    "x".repeat(50)
+                )
+            })
+            .collect();
+        let body = format!(
+            r#"{{"metadata":{{"resourceVersion":"1"}},"items":[{}]}}"#,
+            texts.join(",")
+        );
+        let decoder: Decoder<Never> = Decoder {
+            resource: ApiResource::erase::<ConfigMap>(&()),
+            keep_managed_fields: false,
+            transform: None,
+            only_in: None,
+        };
+        let mut names = Vec::new();
+        let mut each =
+            |object: Result<Arc<Never>, Undecodable>| names.push(object.unwrap_err().key.unwrap().to_string());
+        let mut reader = ListReader::new();
+        for piece in body.as_bytes().chunks(piece) {
+            reader.push(piece, &decoder, &mut each).unwrap();
+        }
+        reader.finish(&decoder, &mut each).unwrap();
+        assert!(
+            names
+                .iter()
+                .eq((0..items).map(|n| format!("n/i{n}")).collect::<Vec<_>>().iter())
+        );
+        let most = items + 2 * (body.len() / piece + 1);
+        assert!((items..=most).contains(&TRIED.get()), "{} tries", TRIED.get());
+    }
+
     #[test]
     fn body_that_is_no_list_or_is_cut_off_is_refused() {
         for body in [

@@ -5,9 +5,10 @@
 //!
 //! # Design
 //!
-//! A write is seen when the cache's version is not older than the write's. That settles nearly everything. Two questions are
-//! left, of which the version says nothing. Versions that do not compare: then the write is seen with that very version, or
-//! with any later event of its key. Deletions, whose version the server does not tell: then it is seen when the object of
+//! A write is seen when the cache's version is not older than the write's. That settles nearly everything. Three questions
+//! are left, of which the version says nothing. A cache without a version, because the lists of its kind tell none: then the
+//! versions of the object itself count, if they compare: those in the cache, and those that deleted objects had last. Versions
+//! that do not compare: then the write is seen with that very version, or with any later event of its key. Deletions, whose version the server does not tell: then it is seen when the object of
 //! that uid was there and is gone. If it is not there, it was deleted a moment ago, or the cache has not even seen it
 //! created; the memory of the last deletions tells which. A list of the newest state that was begun after the question
 //! answers both.
@@ -25,7 +26,7 @@ use crate::informer::store::Store;
 use crate::key::ObjectKey;
 use crate::object::Object;
 
-/// How many deletions, and versions that do not compare, are remembered.
+/// How many deletions, versions that do not compare, and last versions of deleted objects are remembered.
 const REMEMBERED: usize = 4096;
 
 /// What is waited for.
@@ -64,6 +65,9 @@ pub(crate) struct Progress {
     // How many lists were begun.
     lists: u64,
     recent: Recent,
+    // Where the cache has no version that compares: the last versions of deleted objects that do, oldest first, by key.
+    // Invariant: at most `REMEMBERED`.
+    last_versions: VecDeque<(ObjectKey, String)>,
 }
 
 #[derive(Debug)]
@@ -88,25 +92,25 @@ impl Progress {
     pub(crate) fn is_reached<K: Object>(&self, goal: &Goal, now: &Now<'_, K>) -> bool {
         now.filled
             && match goal {
-                Goal::Written { key, version } => {
-                    let cached = || {
-                        now.store
-                            .get(key.as_ref())
-                            .map(|object| object.metadata().resource_version)
-                    };
-                    version::compare(now.version, version).map_or_else(
-                        || {
-                            !version.is_empty()
-                                && (now.version == version
-                                    || cached() == Some(version)
-                                    || self.recent.contains(&(key, version.as_str())))
-                        },
-                        Ordering::is_ge,
-                    )
-                }
+                Goal::Written { key, version } => version::compare(now.version, version).map_or_else(
+                    || !version.is_empty() && (now.version == version || self.has_passed(key, version, now)),
+                    Ordering::is_ge,
+                ),
                 Goal::Deleted { key, uid } if uid.is_empty() => now.store.find(key.as_ref()).is_none(),
                 Goal::Deleted { uid, .. } => !goal.is_cached(now) && self.recent.contains(uid.as_str()),
             }
+    }
+
+    /// Whether the key's object has been in this version, as far as its own versions tell.
+    fn has_passed<K: Object>(&self, key: &ObjectKey, version: &str, now: &Now<'_, K>) -> bool {
+        let passed = |known: &str| version::compare(known, version).map_or(known == version, Ordering::is_ge);
+        let cached = now.store.get(key.as_ref());
+        cached.is_some_and(|object| passed(object.metadata().resource_version))
+            || self.recent.contains(&(key, version))
+            || self
+                .last_versions
+                .iter()
+                .any(|(gone, last)| gone == key && passed(last))
     }
 
     /// Waits for it. Gives the ticket to ask with.
@@ -160,10 +164,16 @@ impl Progress {
     pub(crate) fn advance<K: Object>(&mut self, events: &[Event<K>], source: Source, now: &Now<'_, K>) -> Vec<Waker> {
         for event in events {
             let meta = event.object().metadata();
-            if matches!(event, Event::Deleted { .. }) && !meta.uid.is_empty() {
+            let is_deletion = matches!(event, Event::Deleted { .. });
+            if is_deletion && !meta.uid.is_empty() {
                 self.recent.insert(meta.uid);
             }
-            if !version::is_comparable(meta.resource_version) && !meta.resource_version.is_empty() {
+            if version::is_comparable(meta.resource_version) {
+                if is_deletion && !version::is_comparable(now.version) {
+                    let last = (event.key(), meta.resource_version.to_owned());
+                    push_bounded(&mut self.last_versions, last);
+                }
+            } else if !meta.resource_version.is_empty() {
                 self.recent.insert(&(&event.key(), meta.resource_version));
             }
         }
@@ -186,10 +196,15 @@ impl Waiting {
         let listed_since = matches!(source, Source::List { newest: Some(list), .. } if list > self.lists);
         match &self.goal {
             Goal::Written { key, version } => {
-                let about_it = |event: &Event<K>| event.object().metadata().key_ref() == key.as_ref();
+                // An event of an older version, of which only the object itself tells, is one that was on its way before.
+                let shows_it = |event: &Event<K>| {
+                    let meta = event.object().metadata();
+                    let compared = version::compare(meta.resource_version, version);
+                    meta.key_ref() == key.as_ref() && compared.is_none_or(Ordering::is_ge)
+                };
                 now.filled
                     && version::compare(now.version, version).is_none()
-                    && (listed_since || events.iter().any(about_it))
+                    && (listed_since || events.iter().any(shows_it))
             }
             Goal::Deleted { .. } => {
                 let filled_since = matches!(source, Source::List { first: true, .. });
@@ -226,15 +241,19 @@ struct Recent {
 
 impl Recent {
     fn insert(&mut self, what: &(impl Hash + ?Sized)) {
-        if self.hashes.len() == REMEMBERED {
-            self.hashes.pop_front();
-        }
-        self.hashes.push_back(self.hasher.hash_one(what));
+        push_bounded(&mut self.hashes, self.hasher.hash_one(what));
     }
 
     fn contains(&self, what: &(impl Hash + ?Sized)) -> bool {
         self.hashes.contains(&self.hasher.hash_one(what))
     }
+}
+
+fn push_bounded<T>(remembered: &mut VecDeque<T>, what: T) {
+    if remembered.len() == REMEMBERED {
+        remembered.pop_front();
+    }
+    remembered.push_back(what);
 }
 
 #[cfg(test)]

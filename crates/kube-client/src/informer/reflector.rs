@@ -13,43 +13,8 @@
 //! classes what goes wrong, `backoff` paces. The machine is one future without a task of its own; a stop drops it at
 //! whatever it awaits, which is safe because the cache only ever changes between two awaits.
 //!
-//! # What follows what
-//!
-//! *List*, *watch*: that state is next, at once. *Newest*: a list that asks for the newest state; everything else asks for
-//! what is not older than the cache. *Wait*: the back-off (0.8 s to 30 s, doubling, with jitter) first; at a 429 that says
-//! for how long (above zero), that long, at most 5 min. *Pages*: a paged list at once, and from then on.
-//! A watch is always resumed at the version that the cache has. Every failure is in the status and goes to the error
-//! handler, but for the refusal of a streaming list in its first row, which is expected of old servers.
-//!
-//! | the server | streaming list | paged list | watch |
-//! | --- | --- | --- | --- |
-//! | 200, whole | cache it; the stream is the watch | cache it; watch | |
-//! | 400, 422, 501 | pages | wait, list | 400, 422: wait, newest; 501: wait, watch |
-//! | 405 | pages | final: not supported | final: not supported; the cache stays |
-//! | 401, 403, 404, 409, 500, 503, 504, others | wait, list | wait, list | wait, watch; the cache stays |
-//! | 410, 504 "too large resource version" | newest; if it was, wait, newest | same; on a later page: newest as one page, once per try | lived 1 s: newest; else wait, newest |
-//! | 429, with and without Retry-After | wait, list | wait, list | wait, watch |
-//! | a web page with 400, 404, 405, 410, 422, 501; 200 that is not JSON | wait, list | wait, list | wait, watch |
-//! | connection refused or reset, TLS, no credentials | wait, list | wait, list | wait, watch |
-//! | no answer for 30 s | list; the second time pages, for an hour | told; given up after 90 s: wait, list | wait, watch |
-//! | clean end | wait, list | of half a list: wait, list | lived 1 s: watch; else wait, watch; the second in a row that brought nothing in 5 min or more, where no bookmarks come: newest |
-//! | ERROR event 400, 405, 410, 422, or 504 "too large" | as the HTTP code | | as the HTTP code |
-//! | ERROR event 429 | wait, list | | wait, watch |
-//! | ERROR event with another code | as the HTTP code | | wait, watch; the second in a row: wait, newest |
-//! | what is no list, no event, no gzip; a line or item over 64 MiB | wait, list | wait, list | wait, watch; the second in a row: wait, newest |
-//! | silence | for 30 s, or no end bookmark in 2 min: list; the second time pages, for an hour | for 90 s: wait, list | for 3 min where bookmarks come, else 30 s past its time: watch; the second in a row: newest |
-//! | object that does not decode | told; the rest goes on; the last good version stays | same | same; its version counts |
-//! | bookmark without a version | ignored; the end bookmark: wait, list | | ignored |
-//! | event with a version older than the cache | counts as received | | applied, the version stays |
-//! | list with a version older than the cache | told; list once more, the cache is rebuilt | same | |
-//! | list without a version | wait, list | cache it; watch from nothing | when it ends, for whatever reason: list instead of watch |
-//!
-//! "In a row": watches that ended so, at once or after a while, and brought the version no further. Such a version may be
-//! one that this server cannot go on from: one it has not reached (a restored storage), or one whose next event it cannot
-//! read. A list finds out, and says nothing to handlers if nothing changed.
-//!
-//! Forced modes: with [`ListMode::Paged`] there is no first column; with [`ListMode::Streaming`] nothing leads to pages, so
-//! 400, 422, 501 and silence are *wait, list*, and 405 is final.
+//! What each answer of the server leads to, in each state, is the table of [`crate::recovery`], which users read as well.
+//! `tests/table.rs` plays it row by row.
 
 mod answer;
 mod backoff;
@@ -78,6 +43,7 @@ use crate::informer::part::Part;
 use crate::informer::reflector::backoff::Backoff;
 use crate::informer::reflector::connection::Connection;
 use crate::informer::reflector::failure::Failures;
+use crate::informer::reflector::list::STREAMING_LIST;
 pub(crate) use crate::informer::reflector::request::Packed;
 use crate::informer::reflector::request::Target;
 use crate::informer::status::{Phase, StatusCell};
@@ -157,7 +123,8 @@ pub(crate) struct Reflector<K: Object> {
     status: Arc<StatusCell>,
     metrics: InformerMetrics,
     backoff: Backoff,
-    // The version up to which the cache is current; empty before the first list. Mirrored in `shared`.
+    // The version up to which the cache is current; empty before the first list, and after one that told none, until one
+    // does. Mirrored in `shared`.
     version: String,
     start: Start,
     // Whether equal versions mean equal objects. False for one list after the version went back.
@@ -305,14 +272,17 @@ impl<K: Object> Reflector<K> {
             }
             Err(error) => {
                 let reason = error.kind.as_str();
-                let next = self.after_list_failure(form, error);
+                let next = self.after_list_failure(form, error, begun.elapsed());
                 self.restarts(reason, next)
             }
         }
     }
 
-    fn after_list_failure(&mut self, form: Form, error: WatchError) -> State {
+    /// What follows a list of this form that failed after so long.
+    fn after_list_failure(&mut self, form: Form, error: WatchError, lasted: Duration) -> State {
         let may_fall_back = form == Form::Streaming && self.tuning.list_mode == ListMode::Auto;
+        // A stream that breaks after so long may do so again and again before its end, as behind a proxy that cuts it.
+        let cut = lasted >= STREAMING_LIST && error.kind == WatchErrorKind::Unreachable;
         match error.kind.clone() {
             WatchErrorKind::Refused | WatchErrorKind::NotSupported | WatchErrorKind::Server { code: 501 }
                 if may_fall_back =>
@@ -322,7 +292,7 @@ impl<K: Object> Reflector<K> {
                 self.streaming_refused = true;
                 State::Listing(Form::Paged)
             }
-            WatchErrorKind::Silent | WatchErrorKind::NoAnswer if may_fall_back => {
+            kind if may_fall_back && (cut || is_unending(&kind)) => {
                 self.streaming_silences += 1;
                 self.fail(error);
                 if self.streaming_silences.is_multiple_of(2) {
@@ -521,6 +491,14 @@ impl<K: Object> Reflector<K> {
             Start::Newest => true,
         }
     }
+}
+
+/// Whether a streaming list that failed so brought no end in good time.
+fn is_unending(kind: &WatchErrorKind) -> bool {
+    matches!(
+        kind,
+        WatchErrorKind::Silent | WatchErrorKind::Unfinished | WatchErrorKind::NoAnswer
+    )
 }
 
 /// Whether a watch that ended so may end so again and again at the same version. Not what comes of the network, nor what has

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use hashbrown::{HashSet, HashTable};
 
+use crate::informer::deferred::discard_each;
 use crate::informer::store::Store;
 use crate::key::KeyRef;
 use crate::object::Object;
@@ -120,6 +121,11 @@ impl<K: Object> Relist<K> {
         self.fresh[at as usize].take()
     }
 
+    /// How many objects the list has so far.
+    pub(crate) fn len(&self) -> usize {
+        self.table.len() + self.kept.len()
+    }
+
     /// Whether the list has this key.
     pub(crate) fn contains(&self, slot: u32, key: KeyRef<'_>) -> bool {
         self.kept.contains(&slot) || self.position(key).is_some()
@@ -128,5 +134,12 @@ impl<K: Object> Relist<K> {
     /// The objects that differ from the store, in the order received.
     pub(crate) fn fresh(&self) -> impl Iterator<Item = &Arc<K>> {
         self.fresh.iter().flatten()
+    }
+}
+
+/// Drops the objects one by one, with panics of their own `Drop` contained.
+impl<K> Drop for Relist<K> {
+    fn drop(&mut self) {
+        discard_each(self.fresh.drain(..).flatten());
     }
 }

@@ -124,6 +124,51 @@ fn opaque_versions_are_seen_by_equality_or_a_later_event() {
     assert_eq!(poll(&shared, &mut gone), Poll::Ready(Ok(())));
 }
 
+/// A change by a watch that tells no version of its own.
+fn unversioned(shared: &Shared<Item>, change: Received<Item>) {
+    shared.apply(0, &mut vec![change], None);
+}
+
+// [I35] [I36] where lists tell no version, those of the object itself count: an event of an older one does not show the write,
+// and one that has passed is seen without a further event
+#[test]
+fn versions_of_objects_count_where_the_cache_has_none() {
+    for cache in ["", "opaque"] {
+        let shared = filled(&[item("a", "u", 48)], cache);
+        let mut wait = written("a", "50");
+        assert!(poll(&shared, &mut wait).is_pending());
+        unversioned(&shared, Received::Upsert(item("a", "u", 49)));
+        assert!(poll(&shared, &mut wait).is_pending(), "that one was on its way before");
+        unversioned(&shared, Received::Upsert(item("b", "u", 60)));
+        assert!(
+            poll(&shared, &mut wait).is_pending(),
+            "another object's version says nothing"
+        );
+        unversioned(&shared, Received::Upsert(item("a", "u", 51)));
+        assert_eq!(poll(&shared, &mut wait), Poll::Ready(Ok(())));
+        // asked when it has passed already
+        assert_eq!(poll(&shared, &mut written("a", "50")), Poll::Ready(Ok(())));
+        assert_eq!(poll(&shared, &mut written("a", "51")), Poll::Ready(Ok(())));
+        let (mut later, mut gone) = (written("a", "54"), written("a", "53"));
+        assert!(poll(&shared, &mut later).is_pending() && poll(&shared, &mut gone).is_pending());
+        let last = Received::Delete {
+            key: key("a"),
+            last: Some(item("a", "u", 53)),
+        };
+        unversioned(&shared, last);
+        assert_eq!(poll(&shared, &mut gone), Poll::Ready(Ok(())));
+        assert_eq!(
+            poll(&shared, &mut written("a", "52")),
+            Poll::Ready(Ok(())),
+            "it was there, and is gone"
+        );
+        assert!(poll(&shared, &mut later).is_pending(), "it may come anew");
+        let newest = shared.begin_list(0);
+        list(&shared, &[], cache, Some(newest));
+        assert_eq!(poll(&shared, &mut later), Poll::Ready(Ok(())));
+    }
+}
+
 // [I35] a list of the newest state that was begun after the question answers it, one that was begun before does not
 #[test]
 fn newest_list_answers_what_was_asked_before_it_began() {

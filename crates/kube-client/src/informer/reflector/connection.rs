@@ -18,12 +18,11 @@ pub(crate) struct Connection {
     // The packed bytes that are not unpacked yet; they wait until the lines before them are taken.
     packed: Bytes,
     lines: Lines,
-    opened: Instant,
     last_data: Instant,
     // When the server should have closed it, and a little more.
     deadline: Instant,
-    // An earlier one, until it is lifted.
-    limit: Option<Instant>,
+    // How long what is awaited may take from here, and when that is over; until it is lifted.
+    limit: Option<(Duration, Instant)>,
     // An end or error that `read_ready` met, for `read` to tell.
     ended: Option<Result<Read, ReadError>>,
 }
@@ -40,8 +39,12 @@ pub(crate) enum Read {
 /// Why reading failed.
 #[derive(Debug)]
 pub(crate) enum ReadError {
-    /// Nothing came for too long.
-    Silent,
+    /// Nothing came for so long.
+    Silent(Duration),
+    /// What came was not what is awaited, for so long.
+    Late(Duration),
+    /// The server should have closed it by now.
+    Overdue,
     /// The connection broke.
     Broken(Box<kube::Error>),
 }
@@ -64,7 +67,6 @@ impl Connection {
             inflate,
             packed: Bytes::new(),
             lines: Lines::default(),
-            opened: now,
             last_data: now,
             deadline: now + timeout + Duration::from_secs(30),
             limit: None,
@@ -72,9 +74,9 @@ impl Connection {
         }
     }
 
-    /// Counts as silent after so long from its opening, whatever comes, until [`lift_limit`](Self::lift_limit).
+    /// Counts as late after so long from now, whatever comes, until this is called again or [`lift_limit`](Self::lift_limit).
     pub(crate) fn limit(&mut self, after: Duration) {
-        self.limit = Some(self.opened + after);
+        self.limit = Some((after, Instant::now() + after));
     }
 
     pub(crate) fn lift_limit(&mut self) {
@@ -86,11 +88,17 @@ impl Connection {
         if let Some(ended) = self.ended.take() {
             return ended;
         }
-        let deadline = self.limit.map_or(self.deadline, |limit| limit.min(self.deadline));
-        let limit = silence.map_or(deadline, |silence| deadline.min(self.last_data + silence));
+        let silence = silence.map(|silence| (self.last_data + silence, ReadError::Silent(silence)));
+        let late = self.limit.map(|(after, at)| (at, ReadError::Late(after)));
+        let (mut limit, mut missed) = (self.deadline, ReadError::Overdue);
+        for (at, error) in silence.into_iter().chain(late) {
+            if at < limit {
+                (limit, missed) = (at, error);
+            }
+        }
         loop {
             match timeout_at(limit, self.body.frame()).await {
-                Err(_) => return Err(ReadError::Silent),
+                Err(_) => return Err(missed),
                 Ok(None) => return Ok(Read::End),
                 Ok(Some(Err(error))) => return Err(ReadError::Broken(Box::new(error))),
                 Ok(Some(Ok(frame))) => {

@@ -76,6 +76,7 @@ impl Failures {
             WatchErrorKind::NotKubernetes => "this is not a Kubernetes API server".to_owned(),
             WatchErrorKind::Protocol => format!("unexpected answer: cannot {step} {what}"),
             WatchErrorKind::Silent => format!("silent connection: cannot {step} {what}"),
+            WatchErrorKind::Unfinished => format!("no end: cannot {step} {what}"),
             WatchErrorKind::NoAnswer => format!("no answer: cannot {step} {what}"),
             WatchErrorKind::Undecodable => format!("cannot decode one of {what}"),
             WatchErrorKind::VersionWentBack => {

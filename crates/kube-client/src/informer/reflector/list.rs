@@ -4,6 +4,8 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
 use http_body_util::BodyExt;
 use kube::client::Body;
 use tokio::time::{Instant, timeout};
@@ -13,28 +15,40 @@ use crate::decode::event::WatchEvent;
 use crate::decode::inflate::{Inflate, PACKED_PIECE};
 use crate::decode::list::{ListMeta, ListReader};
 use crate::error::{Step, WatchError, WatchErrorKind};
+use crate::informer::deferred::{discard, discard_each};
 use crate::informer::options::OnUndecodable;
 use crate::informer::reflector::connection::{Connection, Read};
 use crate::informer::reflector::request::ListAt;
 use crate::informer::reflector::{Reflector, Start, version};
 use crate::informer::relist::Relist;
+use crate::key::{KeyRef, ObjectKey};
 use crate::object::Object;
 
 /// A list that brings nothing for so long is given up.
 const LIST_SILENCE: Duration = Duration::from_secs(90);
-/// A streaming list whose end bookmark does not come for so long is given up. A server that ignores the wish for one sends
-/// changes all the same, so silence alone does not tell.
-const STREAMING_LIST: Duration = Duration::from_mins(2);
+/// A streaming list that brings neither its end bookmark nor an object that is new to it for so long is given up. A server
+/// that ignores the wish for a bookmark sends changes all the same, so silence alone does not tell.
+pub(super) const STREAMING_LIST: Duration = Duration::from_mins(2);
 /// The most that is decoded before neighbours on this worker get a turn.
 const PIECE: usize = 64 << 10;
 
 /// A list on its way in.
 struct Incoming<K> {
     relist: Relist<K>,
-    undecodable: Vec<Undecodable>,
+    // Objects of which the last that came does not decode, and why.
+    undecodable: HashMap<ObjectKey, Undecodable, RandomState>,
+    // Those of which not even the key could be read.
+    nameless: Vec<Undecodable>,
     // Objects received, and the bytes they came in.
     objects: usize,
     bytes: usize,
+}
+
+impl<K: Object> Incoming<K> {
+    /// How many different objects have come and were not deleted again.
+    fn known(&self) -> usize {
+        self.relist.len() + self.undecodable.len()
+    }
 }
 
 impl<K: Object> Reflector<K> {
@@ -45,7 +59,8 @@ impl<K: Object> Reflector<K> {
         relist.newest = newest.then(|| self.shared.begin_list());
         Incoming {
             relist,
-            undecodable: Vec::new(),
+            undecodable: HashMap::default(),
+            nameless: Vec::new(),
             objects: 0,
             bytes: 0,
         }
@@ -107,7 +122,7 @@ impl<K: Object> Reflector<K> {
         let mut each = |object| self.receive(incoming, object);
         loop {
             let chunk = match timeout(LIST_SILENCE, body.frame()).await {
-                Err(_) => return Err(fail(WatchErrorKind::Silent, "nothing came for too long")),
+                Err(_) => return Err(self.silent(Step::List, LIST_SILENCE)),
                 Ok(Some(Err(error))) => return Err(self.failures.transport(Step::List, &error)),
                 Ok(Some(Ok(frame))) => frame.into_data().unwrap_or_default(), // trailers say nothing
                 Ok(None) => break,
@@ -134,21 +149,21 @@ impl<K: Object> Reflector<K> {
         match object {
             Ok(object) => {
                 if !incoming.undecodable.is_empty() {
-                    let key = object.metadata().key();
-                    incoming.undecodable.retain(|bad| bad.key.as_ref() != Some(&key));
+                    incoming.undecodable.remove(&object.metadata().key_ref());
                 }
                 let dropped = self.shared.with_store(|store| incoming.relist.upsert(store, object));
-                drop(dropped); // not under the lock
+                discard_each(dropped); // not under the lock
             }
-            Err(bad) => {
-                if let Some(key) = &bad.key {
+            Err(bad) => match bad.key.clone() {
+                Some(key) => {
                     let dropped = self
                         .shared
                         .with_store(|store| incoming.relist.keep(store, key.as_ref(), &bad.uid));
-                    drop(dropped); // not under the lock
+                    discard(dropped); // not under the lock
+                    incoming.undecodable.insert(key, bad);
                 }
-                incoming.undecodable.push(bad);
-            }
+                None => incoming.nameless.push(bad),
+            },
         }
     }
 
@@ -159,12 +174,15 @@ impl<K: Object> Reflector<K> {
             return Err(self.failures.of(Step::List, WatchErrorKind::VersionWentBack, &detail));
         }
         self.status.update(|status| status.undecodable.clear());
-        for bad in &incoming.undecodable {
+        let mut undecodable: Vec<&Undecodable> = incoming.undecodable.values().collect();
+        undecodable.sort_unstable_by(|one, other| one.key.cmp(&other.key));
+        undecodable.extend(&incoming.nameless);
+        for bad in &undecodable {
             self.fail_decode(bad);
         }
         if self.tuning.on_undecodable == OnUndecodable::BlockFirstSync
             && !self.shared.is_filled()
-            && let Some(bad) = incoming.undecodable.first()
+            && let Some(bad) = undecodable.first()
         {
             let detail = format!("the first sync waits until every object decodes: {}", bad.error);
             return Err(self.failures.of(Step::List, WatchErrorKind::Undecodable, &detail));
@@ -188,8 +206,10 @@ impl<K: Object> Reflector<K> {
         };
         let mut incoming = self.incoming(version.is_empty());
         let mut connection = self.open(Step::List, &version, true).await?;
+        let opened = Instant::now();
         connection.limit(STREAMING_LIST);
         let silence = Some(self.tuning.silence);
+        let mut most = 0;
         loop {
             let decoder = &self.decoder;
             let line = connection.next_line(|line| (!line.is_empty()).then(|| (line.len(), decoder.event(line))));
@@ -204,6 +224,10 @@ impl<K: Object> Reflector<K> {
                         connection.lift_limit();
                         return Ok(connection);
                     }
+                    if incoming.known() > most {
+                        most = incoming.known();
+                        connection.limit(STREAMING_LIST);
+                    }
                 }
                 Some(None) => {} // an empty line
                 None => {
@@ -211,10 +235,14 @@ impl<K: Object> Reflector<K> {
                     match connection.read(silence).await {
                         Ok(Read::Data) => {}
                         Ok(Read::End) => {
-                            return Err(fail(
-                                WatchErrorKind::Protocol,
-                                "the stream ended before its end bookmark",
-                            ));
+                            let lasted = opened.elapsed();
+                            let kind = match lasted < STREAMING_LIST {
+                                true => WatchErrorKind::Protocol,
+                                false => WatchErrorKind::Unfinished,
+                            };
+                            let detail =
+                                format!("the stream ended before its end bookmark, after {} s", lasted.as_secs());
+                            return Err(fail(kind, &detail));
                         }
                         Err(error) => return Err(self.read_failure(Step::List, &error)),
                     }
@@ -231,19 +259,15 @@ impl<K: Object> Reflector<K> {
     ) -> Result<Option<String>, WatchError> {
         match event {
             WatchEvent::Upsert { object, .. } => self.receive(incoming, object),
-            WatchEvent::Deleted(object) => {
-                let key = match object {
-                    Ok(object) => Some(object.metadata().key()),
-                    Err(bad) => bad.key,
-                };
-                if let Some(key) = key {
-                    incoming.undecodable.retain(|bad| bad.key.as_ref() != Some(&key));
-                    let dropped = self
-                        .shared
-                        .with_store(|store| incoming.relist.remove(store, key.as_ref()));
-                    drop(dropped); // not under the lock
-                }
+            WatchEvent::Deleted(Ok(object)) => {
+                self.forget(incoming, object.metadata().key_ref());
+                discard(object);
             }
+            WatchEvent::Deleted(Err(bad)) => match &bad.key {
+                Some(key) => self.forget(incoming, key.as_ref()),
+                // Nobody knows what is gone.
+                None => self.fail_decode(&bad),
+            },
             WatchEvent::Bookmark {
                 version,
                 initial_events_end,
@@ -259,5 +283,11 @@ impl<K: Object> Reflector<K> {
             WatchEvent::Unknown(kind) => tracing::debug!("ignoring a watch event of unknown type {kind:?}"),
         }
         Ok(None)
+    }
+    /// An object was deleted before the list was whole.
+    fn forget(&self, incoming: &mut Incoming<K>, key: KeyRef<'_>) {
+        incoming.undecodable.remove(&key);
+        let dropped = self.shared.with_store(|store| incoming.relist.remove(store, key));
+        discard(dropped); // not under the lock
     }
 }

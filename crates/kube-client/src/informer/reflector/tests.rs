@@ -165,6 +165,43 @@ async fn streaming_list_that_breaks_starts_over() {
     rig.end().await;
 }
 
+// [I20] nor do the objects of a streaming list that breaks move the version: the next try asks for no other, and the version is
+// that of the end bookmark, though objects of the list have later ones
+#[tokio::test(start_paused = true)]
+async fn objects_of_a_broken_streaming_list_do_not_move_the_version() {
+    let script = Script::new();
+    let (first, second) = (script.stream(), script.stream());
+    let rig = rig(&script, InformerOptions::default());
+    first.send(&event("ADDED", &item_json("a", "u", 50)));
+    first.send(&event("MODIFIED", &item_json("a", "u", 60)));
+    first.send(&bookmark(""));
+    script.requested(1).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(rig.informer.last_version(), None);
+    first.fail();
+    script.requested(2).await;
+    assert_eq!(
+        script.query(1),
+        "sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+    );
+    second.send(&event("ADDED", &item_json("a", "u", 60)));
+    second.send(&end_bookmark("55"));
+    rig.at("55").await;
+    // Neither a bookmark nor an object without a version resets it; the watch is resumed there.
+    second.send(&bookmark(""));
+    second.send(&event(
+        "ADDED",
+        r#"{"metadata":{"name":"b","namespace":"n","uid":"u"},"value":"bare"}"#,
+    ));
+    script::until(|| rig.informer.len() == 2).await;
+    assert_eq!(rig.informer.last_version().as_deref(), Some("55"));
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    second.fail();
+    script.requested(3).await;
+    assert_eq!(script.query(2), "resourceVersion=55");
+    rig.end().await;
+}
+
 // [I15] 400, 405, 422 and 501 fall back to pages and are remembered
 #[tokio::test(start_paused = true)]
 async fn refused_streaming_falls_back_to_pages_for_good() {
@@ -395,6 +432,99 @@ async fn objects_without_uid_and_version_are_always_updated() {
     assert_eq!(script.query(2), "list limit=500");
     drop(events);
     rig.end().await;
+}
+
+// [I36] nor does a bookmark, or a version of an object, make up for a list without a version: what was deleted between the
+// list and the begin of the watch is told by another list alone, and only one with a version is resumed from
+#[tokio::test(start_paused = true)]
+async fn nothing_makes_up_for_a_list_without_a_version_but_another_list() {
+    let script = Script::new();
+    script.json(&list("", &[item_json("a", "u1", 1), item_json("b", "u2", 2)]));
+    let watch = script.stream();
+    let rig = rig(&script, paged());
+    let mut events = rig.informer.events(HandlerOptions::default());
+    for _ in 0..2 {
+        assert!(events.next().await.unwrap().is_initial());
+    }
+    // `b` was deleted in between: the state that the watch begins with says nothing of it.
+    watch.send(&event("ADDED", &item_json("a", "u1", 1)));
+    watch.send(&bookmark("9"));
+    watch.send(&event("MODIFIED", &item_json("a", "u1", 10)));
+    watch.send(&bookmark("11"));
+    assert_eq!(format!("{:?}", events.next().await.unwrap()), "Updated(n/a)");
+    assert_eq!(script.query(1), "", "from nothing");
+    assert_eq!(rig.informer.last_version(), None);
+    tokio::time::advance(Duration::from_secs(2)).await;
+    watch.end();
+    script.requested(3).await;
+    assert_eq!(script.query(2), "list limit=500");
+    script.json(&list("12", &[item_json("a", "u1", 10)]));
+    let next = script.stream();
+    assert_eq!(
+        format!("{:?}", events.next().await.unwrap()),
+        "Deleted(n/b, stale: true)"
+    );
+    script.requested(4).await;
+    assert_eq!(script.query(3), "resourceVersion=12");
+    next.send(&bookmark("13"));
+    rig.at("13").await;
+    tokio::time::advance(Duration::from_secs(2)).await;
+    next.end();
+    script.requested(5).await;
+    assert_eq!(script.query(4), "resourceVersion=13");
+    drop(events);
+    rig.end().await;
+}
+
+// [I36] without a uid, or without a version, equal objects are not taken for unchanged: every event is seen, in a watch and in
+// a relist; with both, they are
+#[tokio::test(start_paused = true)]
+async fn objects_without_uid_or_without_version_are_always_updated() {
+    for (uid, version, changes) in [("", "5", true), ("u", "", true), ("u", "5", false)] {
+        let script = Script::new();
+        let object = |value: &str| {
+            format!(
+                r#"{{"metadata":{{"name":"a","namespace":"n","uid":"{uid}","resourceVersion":"{version}"}},"value":"{value}"}}"#
+            )
+        };
+        let mark = |version| item_json("mark", "m", version);
+        script.json(&list("7", &[object("1")]));
+        let watch = script.stream();
+        let rig = rig(&script, paged());
+        let mut events = rig.informer.events(HandlerOptions::default());
+        assert!(events.next().await.unwrap().is_initial());
+        let (kept, updated) = (vec!["Added(n/mark, initial: false)"], "Updated(n/a)");
+        let with = |told: Vec<&str>, first: bool| {
+            let mut all: Vec<String> = told.into_iter().map(str::to_owned).collect();
+            if changes {
+                all.insert(if first { 0 } else { all.len() }, updated.to_owned());
+            }
+            all
+        };
+        let mut take = async |count: usize| {
+            let mut told = Vec::new();
+            for _ in 0..count {
+                told.push(format!("{:?}", events.next().await.unwrap()));
+            }
+            told
+        };
+        watch.send(&event("MODIFIED", &object("2")));
+        watch.send(&event("ADDED", &mark(8)));
+        let expected = with(kept.clone(), true);
+        assert_eq!(take(expected.len()).await, expected, "uid {uid:?}, version {version:?}");
+        assert_eq!(rig.values()[0], if changes { "2" } else { "1" });
+        tokio::time::advance(Duration::from_secs(2)).await;
+        watch.send(&error_event(410, "Expired"));
+        script.json(&list("9", &[object("3"), mark(9)]));
+        let mut expected = with(vec!["Updated(n/mark)"], true);
+        let mut told = take(expected.len()).await;
+        told.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(told, expected, "uid {uid:?}, version {version:?}: a relist");
+        assert_eq!(rig.values()[0], if changes { "3" } else { "1" });
+        drop(events);
+        rig.end().await;
+    }
 }
 
 // [I36] a kind that cannot be watched is a final status

@@ -153,11 +153,7 @@ impl<K: Object> Reflector<K> {
             WatchEvent::Deleted(Err(bad)) => self.take_undecodable_delete(bad, pending),
             WatchEvent::Bookmark { version, .. } => {
                 self.has_bookmarks = true;
-                if self.version.is_empty() && !version.is_empty() {
-                    pending.version = Some(version);
-                } else {
-                    self.see(pending, &version);
-                }
+                self.see(pending, &version);
             }
             WatchEvent::Error(status) => return Err(self.failures.status(Step::Watch, status.code, None, &status)),
             WatchEvent::Unknown(kind) => tracing::debug!("ignoring a watch event of unknown type {kind:?}"),
@@ -168,8 +164,9 @@ impl<K: Object> Reflector<K> {
     /// An event or bookmark carries this version: the cache is current up to it.
     ///
     /// Nothing that carries none resets it, and nothing older takes it back: a server may send the last version of a
-    /// deleted object with its deletion. A watch from no version at all begins with the state, whose versions are not the
-    /// watch's; there only a bookmark tells.
+    /// deleted object with its deletion. Where the list told no version, nothing here can make up for it: a watch from no
+    /// version begins with the state at its own begin and says nothing of what was deleted between the list and that, so
+    /// the cache is current up to no version before another list brings one.
     fn see(&self, pending: &mut Pending<K>, version: &str) {
         let known = pending.version.as_deref().unwrap_or(&self.version);
         if version.is_empty() || known.is_empty() || version::compare(version, known) == Some(Ordering::Less) {
@@ -230,10 +227,24 @@ impl<K: Object> Reflector<K> {
 
     pub(super) fn read_failure(&self, step: Step, error: &ReadError) -> WatchError {
         match error {
-            ReadError::Silent => self
-                .failures
-                .of(step, WatchErrorKind::Silent, "nothing came for too long"),
+            ReadError::Silent(after) => self.silent(step, *after),
+            ReadError::Late(after) => {
+                let detail = format!(
+                    "what came for {} s was neither its end bookmark nor an object that is new to it",
+                    after.as_secs()
+                );
+                self.failures.of(step, WatchErrorKind::Unfinished, &detail)
+            }
+            ReadError::Overdue => {
+                let detail = "the server has not ended the stream in the time that it was asked to";
+                self.failures.of(step, WatchErrorKind::Silent, detail)
+            }
             ReadError::Broken(error) => self.failures.transport(step, error),
         }
+    }
+
+    pub(super) fn silent(&self, step: Step, after: Duration) -> WatchError {
+        let detail = format!("nothing came for {} s", after.as_secs());
+        self.failures.of(step, WatchErrorKind::Silent, &detail)
     }
 }

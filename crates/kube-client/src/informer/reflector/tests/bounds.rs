@@ -1,5 +1,6 @@
 //! Servers that say nothing, or too much: every wait has a bound, and shows.
 
+use super::script::Stream;
 use super::*;
 use crate::client::SyncOptions;
 use crate::error::SyncError;
@@ -118,7 +119,115 @@ async fn streaming_list_that_never_ends_falls_back_to_pages() {
     }
     assert!(start.elapsed() <= Duration::from_mins(5), "{:?}", start.elapsed());
     assert_eq!(rig.values(), ["b@8"]);
-    assert_eq!(rig.kinds(), [WatchErrorKind::Silent, WatchErrorKind::Silent]);
+    assert_eq!(rig.kinds(), [WatchErrorKind::Unfinished, WatchErrorKind::Unfinished]);
+    assert_eq!(
+        rig.errors.lock()[0].to_string(),
+        "no end: cannot list items.test.io: what came for 120 s was neither its end bookmark nor an object that is new to it"
+    );
+    rig.end().await;
+}
+
+/// Sends a new object every 20 s, so many times.
+async fn trickle(stream: &Stream, objects: usize) {
+    for n in 0..objects {
+        stream.send(&event("ADDED", &item_json(&format!("i{n}"), "u", 1)));
+        tokio::time::sleep(Duration::from_secs(20)).await;
+    }
+}
+
+// [I14] a list that takes its time is waited for while objects come that are new to it
+#[tokio::test(start_paused = true)]
+async fn slow_streaming_list_is_not_cut_while_new_objects_come() {
+    let script = Script::new();
+    let stream = script.stream();
+    let rig = rig(&script, InformerOptions::default());
+    trickle(&stream, 14).await; // 280 s: longer than two minutes, and than none lasts
+    stream.send(&end_bookmark("2"));
+    rig.informer.synced().await.unwrap();
+    assert_eq!(rig.values().len(), 14);
+    assert_eq!((script.requests(), rig.kinds()), (1, vec![]));
+    rig.end().await;
+}
+
+// [I15] one that ends or breaks again and again, after minutes and before its end, is fetched in pages
+#[tokio::test(start_paused = true)]
+async fn streaming_list_that_is_cut_after_minutes_falls_back_to_pages() {
+    for breaks in [false, true] {
+        let script = Script::new();
+        let rig = rig(&script, InformerOptions::default());
+        for _ in 0..2 {
+            let stream = script.stream();
+            trickle(&stream, 7).await;
+            if breaks {
+                stream.fail();
+            } else {
+                stream.end();
+            }
+        }
+        script.json(&list("9", &[item_json("b", "u", 8)]));
+        rig.informer.synced().await.unwrap();
+        assert_eq!(rig.values(), ["b@8"]);
+        let kind = if breaks {
+            WatchErrorKind::Unreachable
+        } else {
+            WatchErrorKind::Unfinished
+        };
+        assert_eq!(rig.kinds(), [kind.clone(), kind]);
+        if !breaks {
+            let text = rig.errors.lock()[0].to_string();
+            assert_eq!(
+                text,
+                "no end: cannot list items.test.io: the stream ended before its end bookmark, after 140 s"
+            );
+        }
+        rig.end().await;
+    }
+}
+
+// [I21] an object that does not decode is told once per list, as it was last; a deletion that nobody can place is told too,
+// and neither is an object that the first sync waits for
+#[tokio::test(start_paused = true)]
+async fn streaming_list_tells_each_bad_object_once_and_each_bad_deletion() {
+    let script = Script::new();
+    let stream = script.stream();
+    let rig = rig(&script, InformerOptions::default());
+    let bad =
+        |name: &str, value: &str| format!(r#"{{"metadata":{{"name":"{name}","namespace":"n"}},"value":{value}}}"#);
+    for value in ["1", "[]", "true"] {
+        stream.send(&event("MODIFIED", &bad("b", value)));
+    }
+    stream.send(&event("ADDED", &bad("a", "1")));
+    stream.send(&event("ADDED", &bad("gone", "1")));
+    stream.send(&event("DELETED", &bad("gone", "1")));
+    stream.send(&event("DELETED", r#"{"metadata":{"name":7},"value":1}"#));
+    stream.send(&end_bookmark("2"));
+    rig.informer.synced().await.unwrap();
+    let told: Vec<String> = rig.errors.lock().iter().map(ToString::to_string).collect();
+    assert_eq!(told.len(), 3, "{told:?}");
+    for (text, parts) in told.iter().zip([
+        ["an object without a readable name", "invalid type"],
+        ["n/a", "integer `1`"],
+        ["n/b", "boolean `true`"],
+    ]) {
+        assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+    }
+    assert_eq!(rig.informer.stats().undecodable, 2);
+    rig.end().await;
+}
+
+// A deletion is no object: that one cannot be read must not hold back a first sync that waits for every object to decode.
+#[tokio::test(start_paused = true)]
+async fn bad_deletion_does_not_block_the_first_sync() {
+    let script = Script::new();
+    let stream = script.stream();
+    let rig = rig(
+        &script,
+        InformerOptions::default().on_undecodable(OnUndecodable::BlockFirstSync),
+    );
+    stream.send(&event("DELETED", r#"{"metadata":{"name":7},"value":1}"#));
+    stream.send(&end_bookmark("2"));
+    rig.informer.synced().await.unwrap();
+    assert_eq!((script.requests(), rig.kinds()), (1, vec![WatchErrorKind::Undecodable]));
     rig.end().await;
 }
 

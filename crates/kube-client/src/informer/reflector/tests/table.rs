@@ -1,4 +1,4 @@
-//! The table in the module's docs, row by row: what a server's answer leads to, in each state. A row that fails is named.
+//! The table of `recovery`, row by row: what a server's answer leads to, in each state. A row that fails is named.
 
 use super::*;
 use crate::informer::reflector::tests::script::Stream;
