@@ -5,17 +5,19 @@
 //! ([`Server::namespace`]), or with cluster-scoped names made by [`unique`]. It never sleeps to wait for
 //! something: it awaits an event, or uses [`eventually`].
 //!
-//! Start with [`Server`]; [`Answer`] holds the comparisons, [`Watch`] reads a watch line by line, and `custom`
-//! registers a custom resource definition.
+//! Start with [`Server`]; [`Answer`] holds the comparisons, [`Watch`] reads a watch line by line, `custom` registers a custom
+//! resource definition, and [`Log`] holds what is logged.
 
 mod answer;
 mod custom;
+mod log;
 mod rig;
 mod server;
 mod watch;
 
 pub(crate) use answer::Answer;
 pub(crate) use custom::CustomKind;
+pub(crate) use log::Log;
 pub(crate) use server::{Namespace, Server, eventually, limited, unique, version};
 pub(crate) use watch::{Event, Watch};
 
@@ -67,3 +69,27 @@ macro_rules! own_server_cases {
     };
 }
 pub(crate) use own_server_cases;
+
+/// As [`cases!`], for cases in which several threads work at once: on two of them, and on the machine's clock.
+macro_rules! threaded_cases {
+    ($($name:ident),+ $(,)?) => {
+        mod fake {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $name() {
+                    super::$name($crate::harness::Server::fake()).await;
+                }
+            )+
+        }
+        mod real {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                #[ignore = "needs the API server rig"]
+                async fn $name() {
+                    super::$name($crate::harness::Server::real().await).await;
+                }
+            )+
+        }
+    };
+}
+pub(crate) use threaded_cases;

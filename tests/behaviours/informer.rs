@@ -5,7 +5,9 @@
 //! nothing is left: no task, no watch, no handler.
 
 mod bodies;
+mod concurrent;
 mod connection;
+mod drops;
 mod expired;
 mod faults;
 mod handlers;
@@ -29,10 +31,10 @@ use fake_apiserver::FakeApiServer;
 use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::Selector;
-use kube_client::testing::{EventLog, TestClient, assert_no_watches};
+use kube_client::testing::{EventLog, TestClient, assert_eventually, assert_no_watches};
 use kube_client::{
-    Client, ClientBuilder, Event, HandlerOptions, Informer, InformerOptions, Namespaces, ObjectKey, Registration,
-    WatchError,
+    Client, ClientBuilder, Event, HandlerOptions, Informer, InformerOptions, Namespaces, Object, ObjectKey,
+    Registration, WatchError,
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -88,6 +90,12 @@ impl Rig {
     /// The `ConfigMaps` of a namespace.
     pub(crate) fn maps_in(&self, namespace: &Namespace) -> Informer<ConfigMap> {
         self.maps(InformerOptions::default().namespaces(Namespaces::one(namespace.name())))
+    }
+
+    /// The `ConfigMaps` of a namespace, but for what the server itself puts into every one.
+    pub(crate) fn own_maps_in(&self, namespace: &Namespace) -> Informer<ConfigMap> {
+        let options = InformerOptions::default().namespaces(Namespaces::one(namespace.name()));
+        self.maps(options.fields("metadata.name!=kube-root-ca.crt"))
     }
 
     /// Starts everything and waits for the caches.
@@ -190,6 +198,46 @@ pub(crate) async fn next(events: &mut kube_client::EventStream<ConfigMap>) -> Ev
             return event;
         }
     }
+}
+
+/// Asserts that the cache is what the server's list at `path` holds, and that a handler that was there from the start was told
+/// events that fold to the very same objects.
+pub(crate) async fn assert_folds_to_the_servers_state<K: Object>(
+    server: &Server,
+    path: &str,
+    informer: &Informer<K>,
+    log: &EventLog<K>,
+) {
+    let list = server.get(path).await.ok();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let held: BTreeMap<ObjectKey, (String, String)> = (list["items"].as_array().expect("a list").iter())
+        .map(|object| {
+            let meta = &object["metadata"];
+            let key = ObjectKey::new(meta["namespace"].as_str(), &text(&meta["name"]));
+            (key, (text(&meta["uid"]), text(&meta["resourceVersion"])))
+        })
+        .collect();
+    assert!(!held.is_empty(), "nothing to compare");
+    let identity = |object: &Arc<K>| {
+        let meta = object.metadata();
+        (meta.uid.to_owned(), meta.resource_version.to_owned())
+    };
+    let told = async || {
+        log.folded()
+            .into_iter()
+            .map(|(key, object)| (key, identity(&object)))
+            .collect::<BTreeMap<_, _>>()
+    };
+    assert_eventually("the events fold to what the server holds", told, |told| *told == held).await;
+    let cached = informer.list(None, &Selector::default());
+    let same = cached.iter().map(|object| (object.metadata().key(), identity(object)));
+    assert_eq!(same.collect::<BTreeMap<_, _>>(), held);
+    let folded = log.folded();
+    assert!(
+        cached
+            .iter()
+            .all(|object| Arc::ptr_eq(object, &folded[&object.metadata().key()]))
+    );
 }
 
 pub(crate) fn key(namespace: &Namespace, name: &str) -> ObjectKey {

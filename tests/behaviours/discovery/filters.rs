@@ -3,7 +3,7 @@
 use kube_client::{CrdOptions, KindState};
 
 use super::Widgets;
-use crate::harness::{Server, cases, eventually, limited};
+use crate::harness::{Log, Server, cases, eventually, limited};
 use crate::informer::Rig;
 
 const ANNOTATION: &str = "example.com/bundle";
@@ -47,8 +47,10 @@ async fn ignore_and_include_lists_decide_which_kinds_count(server: Server) {
     rig.end().await;
 }
 
-// [I31] below the minimum: unknown; an upgrade makes it known; a pre-release counts as its release; a bad version does not count
+// [I31] below the minimum: unknown; an upgrade makes it known; a pre-release counts as its release; a bad version does not
+// count, and is logged once as an error that names the definition
 async fn minimum_version_is_met_by_an_upgrade(server: Server) {
+    let (log, _logging) = Log::capture();
     let widgets = Widgets::new(&server);
     let options = CrdOptions::default()
         .minimum_version(widgets.name(), "1.4.0")
@@ -80,6 +82,14 @@ async fn minimum_version_is_met_by_an_upgrade(server: Server) {
         })
         .await;
         let known = objection.is_none();
+        let line = objection.map(|objection| format!("ignoring the definition {}: {objection}", widgets.name()));
+        if let Some(line) = line {
+            let lines = log.with(&line);
+            assert!(
+                lines.len() == 1 && lines[0].starts_with("ERROR"),
+                "{version}: {lines:?}"
+            );
+        }
         if known {
             limited("the kind", crds.wait_for(&widgets.kind(), &rig.stop))
                 .await

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::{ApiResource, DynamicObject};
+use kube_client::testing::EventLog;
 use kube_client::{
     InformerOptions, InitialList, ListMode, Namespaces, ObjectKey, SyncError, SyncOptions, Transform, WatchErrorKind,
 };
 use serde_json::json;
 
 use super::histories::note::Note;
-use super::{Rig, create, delete, key, update, value};
+use super::{Rig, assert_folds_to_the_servers_state, create, delete, key, update, value};
 use crate::harness::{CustomKind, Namespace, Server, cases, eventually};
 
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -240,6 +241,8 @@ async fn object_of_four_mebibytes_comes_whole() {
             _ => kube::core::Selector::default(),
         });
         let widgets = rig.client.informers().dynamic(&resource, options).unwrap();
+        let log = EventLog::new();
+        log.register(&widgets);
         widgets.start();
         widgets.synced().await.unwrap();
         let cached = widgets.get(&ObjectKey::namespaced("default", "a")).unwrap();
@@ -249,6 +252,25 @@ async fn object_of_four_mebibytes_comes_whole() {
         let key = ObjectKey::namespaced("default", &name);
         eventually("the event", || async { widgets.get(&key) }).await;
         assert_eq!(widgets.get(&key).unwrap().data["text"], text, "{mode:?}");
+        // changed, as it is and with another beside it, and deleted: each event brings it whole
+        let path = |name: &str| format!("/apis/large.example.com/v1/namespaces/default/widgets/{name}");
+        let changed = json!({"metadata": {"labels": {"changed": name}}});
+        for name in ["a", &name] {
+            rig.server.merge(&path(name), &changed).await.ok();
+        }
+        rig.memory().load(&object("gone", &text)).unwrap();
+        rig.server.delete(&path("gone")).await.ok();
+        assert_folds_to_the_servers_state(&rig.server, path("").trim_end_matches('/'), &widgets, &log).await;
+        let told: Vec<String> = log.lines(|widget| widget.data["text"].as_str().unwrap().len().to_string());
+        let size = text.len();
+        let last = [
+            format!("+default/{name}={size}"),
+            format!("default/a={size}>{size}"),
+            format!("default/{name}={size}>{size}"),
+            format!("+default/gone={size}"),
+            format!("-default/gone={size}"),
+        ];
+        assert_eq!(told[told.len() - 5..], last, "{mode:?}");
     }
     rig.end().await;
 }

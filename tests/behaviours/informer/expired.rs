@@ -15,7 +15,7 @@ use super::create;
 use crate::harness::{CustomKind, Server, eventually, own_server_cases};
 
 /// A client whose requests pass through `change` first.
-fn through<F, Fut>(server: &Server, change: F) -> kube::Client
+pub(super) fn through<F, Fut>(server: &Server, change: F) -> kube::Client
 where
     F: Fn(http::Request<kube::client::Body>) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = http::Request<kube::client::Body>> + Send,

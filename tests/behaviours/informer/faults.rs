@@ -206,6 +206,7 @@ faults! {
     history_forgotten_at_each_request: each_form(5, Fault::Compact);
     chunks_of_one_byte: each_form(1_000, Fault::Chunks { size: 1 });
     chunks_of_seven_bytes: each_form(1_000, Fault::Chunks { size: 7 });
+    packed_answers: each_form(1_000, Fault::Packed);
     streaming_refused: each_watch(1, Fault::status(422));
     error_event_410: each_watch(3, Fault::WatchError { after: 1, status: StatusFault::new(410) });
     error_event_410_at_once: each_watch(3, Fault::WatchError { after: 0, status: StatusFault::new(410) });

@@ -64,14 +64,17 @@ async fn index_equals_a_scan(server: Server) {
     rig.end().await;
 }
 
-cases!(index_equals_a_scan);
+cases!(
+    index_equals_a_scan,
+    index_is_current_when_a_handler_runs,
+    panicking_extractor_leaves_the_object_without_values,
+);
 
 // [I25] what a handler is told is already in the index
-#[tokio::test(start_paused = true)]
-async fn index_is_current_when_a_handler_runs() {
-    let rig = Rig::fake();
+async fn index_is_current_when_a_handler_runs(server: Server) {
+    let rig = Rig::new(server);
     let namespace = rig.server.namespace().await;
-    let informer = rig.maps_in(&namespace);
+    let informer = rig.own_maps_in(&namespace);
     let index = informer.add_index(&IndexDef::new("letters", letters)).unwrap();
     let seen = Arc::new(Mutex::new(0));
     let (reads, count) = (index.clone(), Arc::clone(&seen));
@@ -158,15 +161,14 @@ async fn index_of_the_same_name_is_shared_or_refused() {
 }
 
 // [I39] an extractor that panics costs that object its values
-#[tokio::test(start_paused = true)]
-async fn panicking_extractor_leaves_the_object_without_values() {
-    let rig = Rig::fake();
+async fn panicking_extractor_leaves_the_object_without_values(server: Server) {
+    let rig = Rig::new(server);
     let namespace = rig.server.namespace().await;
     namespace
         .create("configmaps", &json!({"metadata": {"name": "bad"}}))
         .await;
     create(&namespace, "good", "v").await;
-    let informer = rig.maps_in(&namespace);
+    let informer = rig.own_maps_in(&namespace);
     let index = informer
         .add_index(&IndexDef::new("v", |map: &ConfigMap| {
             [map.data.as_ref().expect("a panic on purpose")["v"].clone()]

@@ -1,13 +1,23 @@
 //! The two forms of a list. [I14] [I15] [I20] [I22]
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use fake_apiserver::{Fault, Rule, Verb};
-use kube_client::{HandlerOptions, InformerOptions, InitialList, ListMode, Phase, WatchErrorKind};
+use futures_util::StreamExt;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube_client::testing::{EventLog, TestClient};
+use kube_client::{Client, HandlerOptions, InformerOptions, InitialList, ListMode, Phase, WatchErrorKind};
+use serde_json::json;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
+use super::bodies::in_namespace;
+use super::expired::through;
 use super::{Diary, Rig, cached, create, delete, next, update};
-use crate::harness::{Server, cases, eventually};
+use crate::harness::{Server, cases, eventually, version};
 
 // [I14] after the streaming list the same watch goes on, and shows each kind of change
 async fn streaming_list_becomes_the_watch(server: Server) {
@@ -63,9 +73,113 @@ async fn both_forms_of_a_list_give_the_same_cache(server: Server) {
     rig.end().await;
 }
 
+// [I20] the version is the list's, not that of its newest object, and moves with each change from then on
+async fn version_is_the_lists_and_then_that_of_each_change(server: Server) {
+    for mode in [ListMode::Streaming, ListMode::Paged] {
+        let rig = Rig::new(server.clone());
+        let namespace = rig.server.namespace().await;
+        let number = |text: String| text.parse::<u64>().unwrap();
+        let newest = number(create(&namespace, "a", "1").await);
+        let secret = namespace.create("secrets", &json!({"metadata": {"name": "s"}})).await;
+        let informer = rig.maps(in_namespace(&namespace, mode));
+        let current = || number(informer.last_version().unwrap());
+        rig.run().await;
+        assert!(
+            current() >= version(&secret) && version(&secret) > newest,
+            "{mode:?}: {}",
+            current()
+        );
+        let mut before = current();
+        let mut changed = |written: u64| {
+            let (moved, in_memory) = (current(), rig.server.in_memory().is_some());
+            // A bookmark may have come on top; the paused clock brings none here.
+            assert!(
+                moved == written || moved > written && !in_memory,
+                "{mode:?}: {moved}, not {written}"
+            );
+            assert!(moved > before, "{mode:?}: {moved} after {before}");
+            before = moved;
+        };
+        let mut events = informer.events(HandlerOptions::default());
+        next(&mut events).await;
+        let created = number(create(&namespace, "b", "1").await);
+        next(&mut events).await;
+        changed(created);
+        let updated = version(&update(&rig.server, &namespace, "a", "2").await);
+        next(&mut events).await;
+        changed(updated);
+        delete(&rig.server, &namespace, "a").await;
+        let gone = next(&mut events).await;
+        changed(number(gone.object().metadata.resource_version.clone().unwrap()));
+        drop(events);
+        rig.end().await;
+    }
+}
+
+// [I22] 5,000 objects at 500 a page, with writes between the pages: what the handler is told as initial is the state of the
+// first page, and the writes come after it as changes
+async fn list_of_many_pages_is_the_state_of_its_first_one(server: Server) {
+    let namespace = server.namespace().await;
+    let names: Vec<String> = (0..5_000).map(|n| format!("m{n:04}")).collect();
+    futures_util::stream::iter(&names)
+        .for_each_concurrent(16, |name| {
+            let namespace = &namespace;
+            async move {
+                create(namespace, name, "1").await;
+            }
+        })
+        .await;
+    let pages = Arc::new(AtomicUsize::new(0));
+    let (asked, at, writes) = (Arc::clone(&pages), server.clone(), namespace.clone());
+    let kube = through(&server, move |request| {
+        let (asked, at, writes) = (Arc::clone(&asked), at.clone(), writes.clone());
+        async move {
+            if request.uri().query().is_some_and(|query| query.contains("limit=500")) {
+                let page = asked.fetch_add(1, Ordering::SeqCst) + 1;
+                if page == 3 {
+                    // of a page that has come, and of one that has not
+                    update(&at, &writes, "m0000", "2").await;
+                    update(&at, &writes, "m4999", "2").await;
+                    delete(&at, &writes, "m4998").await;
+                    create(&writes, "n", "1").await;
+                }
+            }
+            request
+        }
+    });
+    let client = TestClient::new(Client::new(kube).unwrap());
+    let options = in_namespace::<ConfigMap>(&namespace, ListMode::Paged)
+        .initial_list(InitialList::Consistent)
+        .page_size(500)
+        .fields("metadata.name!=kube-root-ca.crt");
+    let maps = client.informers().typed(options).unwrap();
+    let log = EventLog::new();
+    let options = HandlerOptions::named("log").coalesce_above(usize::MAX);
+    let registration = maps.add_handler(log.handler(), options);
+    client.run_and_wait(&CancellationToken::new()).await.unwrap();
+    registration.synced().await.unwrap();
+    let told = log.wait_for(5_000 + 4).await;
+    let (initial, changes) = told.split_at(5_000);
+    let listed: BTreeSet<String> = initial
+        .iter()
+        .map(|event| {
+            assert!(event.is_initial() && super::value(event.object()) == "1", "{event:?}");
+            event.key().name().to_owned()
+        })
+        .collect();
+    assert!(listed.iter().eq(&names), "{} objects", listed.len());
+    let changes: Vec<String> = changes.iter().map(super::entry).collect();
+    assert_eq!(changes, ["m0000=1>2", "m4999=1>2", "-m4998=1", "+n=1"]);
+    assert_eq!(pages.load(Ordering::SeqCst), 10);
+    assert_eq!((maps.stats().lists, maps.stats().failures), (1, 0));
+    client.end().await;
+}
+
 cases!(
     streaming_list_becomes_the_watch,
-    both_forms_of_a_list_give_the_same_cache
+    both_forms_of_a_list_give_the_same_cache,
+    version_is_the_lists_and_then_that_of_each_change,
+    list_of_many_pages_is_the_state_of_its_first_one,
 );
 
 // [I14] a stream that breaks before its end bookmark starts over; what it brought is not shown

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube_client::testing::TestClient;
+use kube_client::testing::{EventLog, TestClient};
 use kube_client::{Client, ListMode};
 use tokio_util::sync::CancellationToken;
 
 use super::bodies::in_namespace;
-use super::{create, key};
+use super::{assert_folds_to_the_servers_state, create, delete, key, update};
 use crate::harness::{Namespace, Server, cases, eventually};
 
 /// A client over the server that notes the encoding of each successful answer.
@@ -43,10 +43,19 @@ async fn large_lists_come_packed_unless_refused(server: Server) {
             .informers()
             .typed::<ConfigMap>(in_namespace(&namespace, ListMode::Paged))
             .unwrap();
+        let log = EventLog::new();
+        log.register(&maps);
         client.run_and_wait(&CancellationToken::new()).await.unwrap();
         caches.push(super::cached(&maps));
         let first = encodings.lock().unwrap()[0].clone();
         assert_eq!(first, if packed { "gzip" } else { "" });
+        // and what the watch after it brings
+        let large = "y".repeat(20_000);
+        update(&server, &namespace, "m0", &large).await;
+        create(&namespace, "gone", &large).await;
+        delete(&server, &namespace, "gone").await;
+        assert_folds_to_the_servers_state(&server, &namespace.at("configmaps"), &maps, &log).await;
+        update(&server, &namespace, "m0", &format!("0 {}", "x".repeat(10_000))).await;
         client.end().await;
     }
     assert_eq!(caches[0].len(), 30);
@@ -73,13 +82,13 @@ async fn streaming_list_comes_packed_over_a_connection_of_our_own() {
         };
         fake.serve(listener, shutdown).await
     });
-    packed_stream_equals_plain(kube::Config::new(url.parse().unwrap()), &namespace).await;
+    packed_stream_equals_plain(kube::Config::new(url.parse().unwrap()), &server, &namespace).await;
     stop.send(()).unwrap();
     serving.await.unwrap().unwrap();
 }
 
 /// One client that asks for packed answers and one that does not see the same list, and the same changes after it.
-pub(super) async fn packed_stream_equals_plain(config: kube::Config, namespace: &Namespace) {
+pub(super) async fn packed_stream_equals_plain(config: kube::Config, server: &Server, namespace: &Namespace) {
     let mut caches = Vec::new();
     for packed in [true, false] {
         let client = Client::builder()
@@ -92,12 +101,20 @@ pub(super) async fn packed_stream_equals_plain(config: kube::Config, namespace: 
             .informers()
             .typed::<ConfigMap>(in_namespace(namespace, ListMode::Streaming))
             .unwrap();
+        let log = EventLog::new();
+        log.register(&maps);
         client.run_and_wait(&CancellationToken::new()).await.unwrap();
         let name = format!("packed-{packed}");
         create(namespace, &name, "1").await;
         eventually("the event", || async { maps.get(&key(namespace, &name)) }).await;
         assert_eq!((maps.stats().lists, maps.stats().failures), (1, 0));
         caches.push(super::cached(&maps));
+        let large = "y".repeat(20_000);
+        update(server, namespace, &name, &large).await;
+        create(namespace, "gone", &large).await;
+        delete(server, namespace, "gone").await;
+        assert_folds_to_the_servers_state(server, &namespace.at("configmaps"), &maps, &log).await;
+        update(server, namespace, &name, "1").await;
         client.end().await;
     }
     assert_eq!(caches[0].len(), 31);

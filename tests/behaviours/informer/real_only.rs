@@ -45,6 +45,6 @@ mod real {
         let config = kube::Config::from_kubeconfig(&kube::config::KubeConfigOptions::default())
             .await
             .expect("KUBECONFIG names the rig");
-        packed_stream_equals_plain(config, &namespace).await;
+        packed_stream_equals_plain(config, &server, &namespace).await;
     }
 }

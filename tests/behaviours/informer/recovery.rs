@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use fake_apiserver::{Fault, Rule, StatusFault, Verb};
 use kube::core::ApiResource;
+use kube_client::testing::EventLog;
 use kube_client::{InformerOptions, Phase, WatchErrorKind};
 use tokio::time::Instant;
 
-use super::{Diary, Rig, cached, create, delete, update};
+use super::{Diary, Rig, assert_folds_to_the_servers_state, cached, create, delete, update};
 use crate::harness::{Namespace, eventually};
 
 /// Waits until the informer has seen everything that the server holds.
@@ -130,7 +131,10 @@ async fn watches_that_end_at_once_are_paced() {
     let rig = Rig::fake();
     let namespace = rig.server.namespace().await;
     create(&namespace, "a", "1").await;
+    create(&namespace, "b", "1").await;
     let informer = rig.maps_in(&namespace);
+    let log = EventLog::new();
+    log.register(&informer);
     rig.run().await;
     let start = Instant::now();
     let rule = Rule::new(Fault::EndWatch { after: 0 })
@@ -139,7 +143,16 @@ async fn watches_that_end_at_once_are_paced() {
         .times(1000);
     let rule = rig.memory().inject(rule);
     rig.memory().close_watches("configmaps");
-    rule.wait_fired(1000).await;
+    // Everything changes meanwhile, and is told when a watch lives long enough.
+    for fired in [1, 10, 100, 1000] {
+        rule.wait_fired(fired).await;
+        update(&rig.server, &namespace, "a", &fired.to_string()).await;
+        create(&namespace, &format!("new-{fired}"), "1").await;
+        create(&namespace, "gone", "1").await;
+        delete(&rig.server, &namespace, "gone").await;
+    }
+    delete(&rig.server, &namespace, "b").await;
+    create(&namespace, "b", "2").await;
     let elapsed = start.elapsed();
     // 0.8 + 1.6 + … + 25.6 s, then 30 s each, so 990 of them and more; at most half as much again with jitter
     let least = Duration::from_mins(495);
@@ -147,10 +160,15 @@ async fn watches_that_end_at_once_are_paced() {
     rig.memory()
         .wait_for_requests(Verb::Watch, "configmaps", 1 + 1000 + 1)
         .await;
-    let version = create(&namespace, "b", "1").await;
+    let version = create(&namespace, "last", "1").await;
     caught_up(&informer, &version).await;
     assert_eq!(informer.stats().lists, 1);
     assert_eq!(rig.errors().len(), 0, "a clean end is no failure");
+    assert_folds_to_the_servers_state(&rig.server, &namespace.at("configmaps"), &informer, &log).await;
+    let told = log.lines(super::value);
+    let of = |name: &str| told.iter().filter(|line| line.contains(&format!("/{name}="))).count();
+    // Nothing is skipped: the watches went on at the same version.
+    assert_eq!((of("a"), of("b"), of("gone")), (1 + 4, 1 + 2, 8), "{told:?}");
     rig.end().await;
 }
 

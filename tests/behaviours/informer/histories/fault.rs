@@ -5,10 +5,10 @@ use std::time::Duration;
 use fake_apiserver::{Cut, Fault, Rule, StatusFault, Verb};
 use fastrand::Rng;
 
-/// A rule with a random fault, for a random share of the requests.
-pub(super) fn any(rng: &mut Rng) -> Rule {
+/// A rule with a random fault, for a random share of the requests; and whether it packs answers.
+pub(super) fn any(rng: &mut Rng) -> (Rule, bool) {
     let after = rng.usize(..4);
-    let fault = match rng.u8(..25) {
+    let fault = match rng.u8(..27) {
         0 | 1 => Fault::status(410),
         2 => StatusFault::new(429).retry_after(rng.u32(..40)).into(),
         3 => Fault::status(429),
@@ -39,11 +39,13 @@ pub(super) fn any(rng: &mut Rng) -> Rule {
         19 | 20 => Fault::Compact,
         21 | 22 => Fault::Silence { after },
         23 => Fault::Chunks { size: rng.usize(1..40) },
+        24 | 25 => Fault::Packed,
         _ => Fault::Page {
             code: [200, 404, 503][rng.usize(..3)],
             body: "<html></html>".to_owned(),
         },
     };
+    let packs = fault == Fault::Packed;
     let mut rule = Rule::new(fault).resource("configmaps").chance(0.2 + 0.7 * rng.f64());
     rule = match rng.u8(..4) {
         0 => rule.verb(Verb::List),
@@ -54,5 +56,5 @@ pub(super) fn any(rng: &mut Rng) -> Rule {
     if rng.u8(..8) == 0 {
         rule = rule.page(rng.u64(1..4));
     }
-    rule
+    (rule, packs)
 }

@@ -5,6 +5,8 @@
 pub(super) struct Tally {
     pub(super) writes: u64,
     pub(super) faults: u64,
+    // Answers that came packed.
+    pub(super) packed: u64,
     pub(super) lists: u64,
     pub(super) restores: u64,
     pub(super) told: u64,
@@ -20,6 +22,7 @@ impl Tally {
     pub(super) fn add(&mut self, other: &Tally) {
         self.writes += other.writes;
         self.faults += other.faults;
+        self.packed += other.packed;
         self.lists += other.lists;
         self.restores += other.restores;
         self.told += other.told;
@@ -36,6 +39,7 @@ impl Tally {
         let often = [
             self.writes / 4,
             self.faults,
+            self.packed * 20,
             self.lists,
             self.restores * 5,
             self.told / 4,

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bytes::Bytes;
-use fake_apiserver::{Builder, FakeApiServer};
+use fake_apiserver::{Builder, FakeApiServer, RuleHandle};
 use fastrand::Rng;
 use http_body_util::{BodyExt, Full};
 use kube::core::{DynamicObject, Selector};
-use kube_client::{CaughtUpError, Client, Event, Informer, InformerOptions, InitialList, ListMode, ObjectKey, Phase};
+use kube_client::testing::TestClient;
+use kube_client::{CaughtUpError, Event, Informer, InformerOptions, InitialList, ListMode, ObjectKey, Phase};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
@@ -35,7 +36,7 @@ pub(super) struct World<'a> {
     seed: u64,
     rng: Rng,
     fake: FakeApiServer,
-    client: Client,
+    client: TestClient,
     informer: Informer<Note>,
     // The first one is prompt, was there before the start, and stays.
     recorders: Vec<Recorder>,
@@ -50,6 +51,8 @@ pub(super) struct World<'a> {
     // The informer has noticed every restore once it is at this version.
     floor: u64,
     faulty: bool,
+    // The rules that pack answers.
+    packing: Vec<RuleHandle>,
     // Uids whose end was waited for, and how much the first recorder had been told by then.
     ended: Vec<(String, usize)>,
     tally: &'a mut Tally,
@@ -83,7 +86,7 @@ impl<'a> World<'a> {
             .bookmark_interval(Duration::from_secs(rng.u64(30..100)))
             .build()
             .unwrap();
-        let client = Client::new(kube::Client::new(fake.service(), "default")).unwrap();
+        let client = TestClient::on(&fake);
         let modes = [ListMode::Auto, ListMode::Auto, ListMode::Paged, ListMode::Streaming];
         let options = InformerOptions::<Note>::default()
             .list_mode(modes[rng.usize(..4)])
@@ -105,6 +108,7 @@ impl<'a> World<'a> {
             time: Time::Forward,
             floor: 0,
             faulty: false,
+            packing: Vec::new(),
             ended: Vec::new(),
             tally,
             fake,
@@ -225,7 +229,9 @@ impl<'a> World<'a> {
     }
 
     fn add_fault(&mut self) {
-        self.fake.inject(fault::any(&mut self.rng));
+        let (rule, packs) = fault::any(&mut self.rng);
+        let rule = self.fake.inject(rule);
+        self.packing.extend(packs.then_some(rule));
         self.faulty = true;
         self.tally.faults += 1;
     }
@@ -377,6 +383,7 @@ impl<'a> World<'a> {
         let stats = self.informer.stats();
         assert!(healed.is_ok(), "seed {}: {stats:?}", self.seed);
         self.tally.lists += stats.lists;
+        self.tally.packed += self.packing.iter().map(RuleHandle::fired).sum::<u64>();
         self.tally.told += first.len() as u64;
         self.tally.merged += stats.handlers.iter().map(|handler| handler.coalesced).sum::<u64>();
         if stats.lists == 1 && self.time == Time::Forward {
@@ -385,9 +392,7 @@ impl<'a> World<'a> {
                 panic!("seed {}: not told every write exactly once: {wrong}", self.seed);
             }
         }
-        self.client.shutdown().await;
-        assert_eq!(self.client.stats().tasks, 0, "seed {}", self.seed);
-        self.fake.wait_for_no_watches().await;
+        self.client.end().await; // leaves no task, no handler and no watch
     }
 
     fn cache(&self) -> Fold {
