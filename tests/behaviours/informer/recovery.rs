@@ -146,7 +146,7 @@ async fn watches_that_end_at_once_are_paced() {
     // Everything changes meanwhile, and is told when a watch lives long enough.
     for fired in [1, 10, 100, 1000] {
         rule.wait_fired(fired).await;
-        update(&rig.server, &namespace, "a", &fired.to_string()).await;
+        update(&rig.server, &namespace, "a", &format!("after {fired}")).await;
         create(&namespace, &format!("new-{fired}"), "1").await;
         create(&namespace, "gone", "1").await;
         delete(&rig.server, &namespace, "gone").await;

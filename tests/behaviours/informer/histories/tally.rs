@@ -39,7 +39,7 @@ impl Tally {
         let often = [
             self.writes / 4,
             self.faults,
-            self.packed * 20,
+            self.packed * 40,
             self.lists,
             self.restores * 5,
             self.told / 4,
