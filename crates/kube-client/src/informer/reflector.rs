@@ -132,6 +132,8 @@ pub(crate) struct Reflector<K: Object> {
     // The server refused to stream lists: never ask again.
     streaming_refused: bool,
     streaming_silences: u32,
+    // When the streaming list that is on its way, or failed just now, was opened.
+    streaming_opened: Option<Instant>,
     avoid_streaming_until: Option<Instant>,
     // This kind's watches deliver bookmarks, so silence means that the connection is gone.
     has_bookmarks: bool,
@@ -171,6 +173,7 @@ impl<K: Object> Reflector<K> {
             keep_unchanged: true,
             streaming_refused: false,
             streaming_silences: 0,
+            streaming_opened: None,
             avoid_streaming_until: None,
             has_bookmarks: false,
             fruitless: 0,
@@ -272,16 +275,19 @@ impl<K: Object> Reflector<K> {
             }
             Err(error) => {
                 let reason = error.kind.as_str();
-                let next = self.after_list_failure(form, error, begun.elapsed());
+                let next = self.after_list_failure(form, error);
                 self.restarts(reason, next)
             }
         }
     }
 
-    /// What follows a list of this form that failed after so long.
-    fn after_list_failure(&mut self, form: Form, error: WatchError, lasted: Duration) -> State {
+    fn after_list_failure(&mut self, form: Form, error: WatchError) -> State {
         let may_fall_back = form == Form::Streaming && self.tuning.list_mode == ListMode::Auto;
-        // A stream that breaks after so long may do so again and again before its end, as behind a proxy that cuts it.
+        // A stream that breaks after minutes may do so again and again before its end, as behind a proxy that cuts it.
+        let lasted = self
+            .streaming_opened
+            .take()
+            .map_or(Duration::ZERO, |opened| opened.elapsed());
         let cut = lasted >= STREAMING_LIST && error.kind == WatchErrorKind::Unreachable;
         match error.kind.clone() {
             WatchErrorKind::Refused | WatchErrorKind::NotSupported | WatchErrorKind::Server { code: 501 }

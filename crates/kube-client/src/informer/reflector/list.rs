@@ -207,6 +207,7 @@ impl<K: Object> Reflector<K> {
         let mut incoming = self.incoming(version.is_empty());
         let mut connection = self.open(Step::List, &version, true).await?;
         let opened = Instant::now();
+        self.streaming_opened = Some(opened);
         connection.limit(STREAMING_LIST);
         let silence = Some(self.tuning.silence);
         let mut most = 0;
@@ -221,6 +222,7 @@ impl<K: Object> Reflector<K> {
                     if let Some(version) = self.receive_event(&mut incoming, event)? {
                         self.commit(&incoming, version)?;
                         self.streaming_silences = 0;
+                        self.streaming_opened = None;
                         connection.lift_limit();
                         return Ok(connection);
                     }
@@ -236,9 +238,10 @@ impl<K: Object> Reflector<K> {
                         Ok(Read::Data) => {}
                         Ok(Read::End) => {
                             let lasted = opened.elapsed();
-                            let kind = match lasted < STREAMING_LIST {
-                                true => WatchErrorKind::Protocol,
-                                false => WatchErrorKind::Unfinished,
+                            let kind = if lasted < STREAMING_LIST {
+                                WatchErrorKind::Protocol
+                            } else {
+                                WatchErrorKind::Unfinished
                             };
                             let detail =
                                 format!("the stream ended before its end bookmark, after {} s", lasted.as_secs());
