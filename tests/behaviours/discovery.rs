@@ -1,14 +1,17 @@
 //! What a client finds out of its server: discovery, the CRD watcher, and the restriction to namespaces. Cases on both
 //! servers use definitions with a group of their own; every case ends with [`Rig::end`](crate::informer::Rig::end).
 
+mod aggregated;
 mod bad_input;
+mod changes;
 mod crds;
 mod filters;
+mod flapping;
 mod mapper;
 mod restriction;
 mod rights;
 
-use kube::core::GroupVersionResource;
+use kube::core::{ApiResource, GroupVersionKind, GroupVersionResource};
 use serde_json::{Value, json};
 
 use crate::harness::{CustomKind, Server, eventually, unique};
@@ -36,6 +39,11 @@ impl Widgets {
 
     pub(super) fn version(&self, version: &str) -> GroupVersionResource {
         GroupVersionResource::gvr(&self.group, version, "widgets")
+    }
+
+    /// As dynamic informers are asked for it.
+    pub(super) fn resource(&self) -> ApiResource {
+        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(&self.group, "v1", "Widget"), "widgets")
     }
 
     /// The name of the definition.

@@ -14,7 +14,7 @@ use kube::api::{DeleteParams, PatchParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, PartialObjectMeta, Selector};
 use kube_client::{
     EventHandler, HandlerOptions, Index, IndexDef, InformerOptions, Namespaces, Object, ObjectKey, RegisterError,
-    Registration, Representation, Stopped,
+    Registration, Representation, Scope, Stopped,
 };
 use serde::Serialize;
 
@@ -34,6 +34,8 @@ pub struct Filter {
     pub field_selector: String,
     /// Only these namespaces. Several cost a list and a watch each. Cluster-scoped kinds ignore it.
     pub namespaces: Namespaces,
+    /// Whether the kind lives in namespaces, for dynamic and metadata clients: see [`InformerOptions::scope`].
+    pub scope: Scope,
 }
 
 impl Filter {
@@ -64,9 +66,17 @@ impl Filter {
         self
     }
 
+    /// Whether the kind of a dynamic or metadata client lives in namespaces.
+    #[must_use]
+    pub fn scope(mut self, scope: Scope) -> Self {
+        self.scope = scope;
+        self
+    }
+
     fn into_options<K>(self) -> InformerOptions<K> {
         InformerOptions::default()
             .namespaces(self.namespaces)
+            .scope(self.scope)
             .labels(self.label_selector)
             .fields(self.field_selector)
     }

@@ -55,7 +55,7 @@ pub use kube::api::{DeleteParams, PatchParams, PostParams, Preconditions, Propag
 pub use kube::core::Selector;
 pub use kube_client::{
     BlockingHandler, Event, EventHandler, HandlerOptions, Index, IndexDef, Namespaces, Object, ObjectKey,
-    RegisterError, Registration, Stopped,
+    RegisterError, Registration, Scope, Stopped,
 };
 pub use traits::{Informer, ReadWrite, Reader, Writer};
 pub use write::{Deleted, Operation, Patch, Subresource, WriteError, ignore_not_found};

@@ -155,6 +155,7 @@ impl Client {
             Arc::clone(&core.env),
             Arc::clone(&core.registry),
             Arc::clone(&core.discovery),
+            Arc::clone(&core.crds),
         )
     }
 

@@ -73,7 +73,9 @@ const BETWEEN_ATTEMPTS: Duration = Duration::from_secs(1);
 ///   definition changes; for 10 s after that a miss asks once in 1 s. [`refresh`](Self::refresh) asks at any time.
 /// - There is one attempt at a time; whoever needs an answer meanwhile shares the next one.
 /// - A group that cannot be asked, such as an aggregated API whose server is down, does not hide the others:
-///   [`ServedApis::unavailable`] names it, and what was last known of it stays.
+///   [`ServedApis::unavailable`] names it, and what was last known of it stays, marked as
+///   [`remembered`](ServedResource::remembered). So it is if the core group, or all named groups together, may not be read
+///   (403). A server that no longer has one of these two at all (404) counts as one that does not answer.
 ///
 /// Not promised: that a resource found is still served. A kind that was removed is noticed by the next refresh.
 ///

@@ -90,8 +90,19 @@ pub enum SyncError {
     /// The stop token was cancelled, or the client was shut down, before every cache was filled.
     #[error("stopped before every cache was filled")]
     Stopped,
+    /// One of the caches that [`wait_for_cache_sync`](crate::Client::wait_for_cache_sync) waits for was stopped before it was
+    /// filled, while the client goes on: its informer or handler was removed. A retry cannot help.
+    #[error("{wait}: {cache} was stopped before it had synced")]
+    CacheStopped {
+        /// The name of the wait.
+        wait: String,
+        /// The name of the cache.
+        cache: String,
+    },
     /// Something that waiting will hardly mend keeps caches empty. The informers go on trying in the background, so
-    /// a later call may succeed. Only returned on request: [`SyncOptions::fail_fast`](crate::SyncOptions::fail_fast).
+    /// a later call may succeed. Only returned on request: [`SyncOptions::fail_fast`](crate::SyncOptions::fail_fast); and
+    /// without it for kinds that the server has but cannot list or watch
+    /// ([`NotSupported`](WatchErrorKind::NotSupported)), which is final.
     #[error("{}", blocked_text(.informers))]
     Blocked {
         /// Each informer that is blocked, and why. One over several namespaces stands here once for each of them
@@ -148,17 +159,18 @@ pub enum RegisterError {
         /// Those that the client may watch.
         allowed: Namespaces,
     },
-    /// The client is restricted to namespaces, and only the server knows whether this kind lives in them. Look it up with
-    /// [`Client::discovery`](crate::Client::discovery) before, or name the namespaces.
+    /// Some namespaces are to be covered, and it is not known whether the kind lives in namespaces at all: its Rust type does
+    /// not tell. Say it with [`InformerOptions::scope`](crate::InformerOptions::scope), or look the kind up with
+    /// [`Client::discovery`](crate::Client::discovery) before.
     #[error(
-        "cannot watch {resource} everywhere: the client is restricted to what is{allowed}, and it is not known yet whether \
-         this kind lives in namespaces (look it up by discovery before, or name the namespaces)"
+        "cannot watch {resource}{namespaces}: it is not known yet whether this kind lives in namespaces (say it in the \
+         options, or look it up by discovery before)"
     )]
     UnknownScope {
         /// The resource that was asked for.
         resource: String,
-        /// The namespaces that the client may watch.
-        allowed: Namespaces,
+        /// The namespaces that are to be covered: those asked for, or those that the client is restricted to.
+        namespaces: Namespaces,
     },
     /// The set of namespaces is empty, so there is nothing to watch. (Leave the namespaces out for all of them.)
     #[error("cannot watch {resource}: the set of namespaces is empty")]
@@ -330,6 +342,11 @@ pub struct WatchError {
 }
 
 impl WatchError {
+    /// Whether nothing can mend it: the informer has given up.
+    pub(crate) fn is_final(&self) -> bool {
+        self.kind == WatchErrorKind::NotSupported
+    }
+
     /// Whether waiting will hardly mend it: bad credentials, missing rights, a missing kind, a refused request, a
     /// server that cannot be reached or does not answer. Everything is retried with back-off all the same, but for a kind
     /// that the server cannot watch (405): that is final, as [`Phase::WatchNotSupported`](crate::Phase) says.

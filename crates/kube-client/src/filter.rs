@@ -19,11 +19,11 @@ use crate::sync::{Mutex, RwLock};
 ///
 /// 1. `allows` is a pure function of its arguments and of the filter's *generation*: the answers change only in steps, and
 ///    between two steps the same arguments give the same answer (cannot be checked).
-/// 2. A step is complete before the subscribers are told of it, and each is told of every step: with the namespaces in which
-///    an answer may have changed, or [`FilterChange::All`]. An object is affected through its namespace, a `Namespace` object
+/// 2. A step is complete before the subscribers are told of it, and each is told of every step, or of several at once: with
+///    the namespaces in which an answer may have changed, or [`FilterChange::All`]. An object is affected through its namespace, a `Namespace` object
 ///    through its own name; other cluster-scoped objects only by `All` (cannot be checked).
-/// 3. `allows` is fast and takes no lock that is held while subscribers are told; it is called for every object (cannot be
-///    checked). A panic in it means that visibility does not change, or that a new object stays hidden.
+/// 3. `allows` is fast, and no lock is held while subscribers are told, since they may call the filter; it is called for every
+///    object (cannot be checked). A panic in it means that visibility does not change, or that a new object stays hidden.
 /// 4. `has_synced` turns true once, when the answers are no longer provisional, and never turns back; that is a step too.
 ///    Before, views show nothing and do not count as synced, for fear that a program takes the hidden for deleted.
 ///
@@ -179,8 +179,17 @@ impl fmt::Debug for FilterSubscribers {
 pub struct NamespaceFilter {
     namespaces: RwLock<BTreeSet<Arc<str>>>,
     subscribers: FilterSubscribers,
-    // Held through a whole step, so that subscribers are told in the order of the steps. Lock order: this one first.
-    step: Mutex<()>,
+    // Lock order: this one, then `namespaces`. Not held while subscribers are told.
+    steps: Mutex<Steps>,
+}
+
+/// The steps that the subscribers have yet to be told of.
+#[derive(Debug, Default)]
+struct Steps {
+    // Namespaces in which an answer may have changed. Bounded by their number, however many steps there are.
+    changed: BTreeSet<Arc<str>>,
+    // Somebody is telling the subscribers, and will tell them of these too.
+    telling: bool,
 }
 
 impl NamespaceFilter {
@@ -189,7 +198,7 @@ impl NamespaceFilter {
         Self {
             namespaces: RwLock::new(collect(namespaces)),
             subscribers: FilterSubscribers::new(),
-            step: Mutex::new(()),
+            steps: Mutex::default(),
         }
     }
 
@@ -198,17 +207,31 @@ impl NamespaceFilter {
         self.namespaces.read().clone()
     }
 
-    /// Shows these namespaces from now on. Subscribers have been told when this returns. Do not call it inside a
-    /// subscriber: it would wait for itself.
+    /// Shows these namespaces from now on. Subscribers have been told when this returns; unless they are being told of an
+    /// earlier step, on another thread or because a subscriber calls this: then they are told next, of all that changed
+    /// meanwhile at once, by whoever tells them now.
     pub fn set(&self, namespaces: impl IntoIterator<Item = impl AsRef<str>>) {
         let wanted = collect(namespaces);
-        let _turn = self.step.lock();
-        let changed: BTreeSet<Arc<str>> = {
+        {
+            let mut steps = self.steps.lock();
             let mut shown = self.namespaces.write();
             let before = std::mem::replace(&mut *shown, wanted);
-            before.symmetric_difference(&shown).cloned().collect()
-        };
-        if !changed.is_empty() {
+            steps.changed.extend(before.symmetric_difference(&shown).cloned());
+            if steps.telling || steps.changed.is_empty() {
+                return;
+            }
+            steps.telling = true;
+        }
+        loop {
+            let changed = {
+                let mut steps = self.steps.lock();
+                let changed = std::mem::take(&mut steps.changed);
+                if changed.is_empty() {
+                    steps.telling = false;
+                    return;
+                }
+                changed
+            };
             self.subscribers.notify(&FilterChange::Namespaces(changed));
         }
     }
@@ -307,5 +330,32 @@ mod tests {
         filter.set(["b"]);
         filter.set(["c"]);
         assert_eq!(*seen.lock(), [collect(["b"])], "told once, then it left");
+    }
+
+    // No lock is held while a subscriber runs: it may change the filter, on its own thread or, waiting for it, on another.
+    #[test]
+    fn subscriber_may_change_the_filter_from_inside() {
+        let filter = Arc::new(NamespaceFilter::new(["a"]));
+        let (told, diary) = diary();
+        let _diary = filter.subscribe(diary);
+        let changing: FilterSubscriber = {
+            let filter = Arc::clone(&filter);
+            Arc::new(move |_: &FilterChange| {
+                crate::sync::checked::assert_none_held();
+                if filter.namespaces().contains("b") {
+                    filter.set(["c"]);
+                    let filter = Arc::clone(&filter);
+                    std::thread::spawn(move || filter.set(["d"])).join().unwrap();
+                }
+            })
+        };
+        let _changing = filter.subscribe(changing);
+        filter.set(["b"]);
+        assert_eq!(filter.namespaces(), collect(["d"]));
+        assert_eq!(
+            *told.lock(),
+            [changed(&["a", "b"]), changed(&["b", "c", "d"])],
+            "both steps at once, after the first"
+        );
     }
 }

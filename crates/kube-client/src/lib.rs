@@ -53,26 +53,30 @@
 //! [`Client::crd_watcher`] follows which kinds are there *now*. It keeps one slim informer of custom resource definitions,
 //! from the moment that somebody asks about a kind. What a program sees:
 //!
-//! | what happens | `known` | a callback that waits | a subscriber |
+//! | what happens | `known` | a callback that waits | a subscriber, a call on changes |
 //! | --- | --- | --- | --- |
 //! | nothing has been read yet | false | waits | nothing |
 //! | definition created, not established | false | waits | nothing: `Unknown` as before |
 //! | established, and the version is served | true | called once | `Known` |
 //! | definition changed, version still served | true | | nothing |
 //! | version no longer served | false | | `Unknown` |
+//! | served again before the subscriber looked | true | | `Unknown`, then `Known` |
 //! | definition being deleted, objects still served | true | | nothing |
 //! | definition gone | false | | `Unknown` |
 //! | another definition of the name, seen late | true | | `Unknown`, then `Known` |
 //! | definition ignored, or below its minimum version | false | waits | `Unknown` if it was known |
 //! | no definition, but discovery lists the kind (built-in, aggregated) | true | called once | `Known` |
+//! | the kind's group cannot be asked (aggregated API that is down) | as it was | waits | nothing |
 //! | definitions cannot be read (403) | as discovery says, asked every 30 s | called once it lists the kind | likewise |
+//! | and then other failures of theirs | likewise, until all were read anew | | |
 //! | the client stops | as before | dropped uncalled | ends |
 //!
 //! # Which namespaces and objects a program sees
 //!
 //! [`ClientBuilder::namespaces`] restricts every informer of a namespaced kind, for programs that may read only some
 //! namespaces: one that covers all then covers these, another namespace is an error at registration, cluster-scoped kinds
-//! are not affected. [`ObjectFilter`] decides per object and can change its mind; this crate stores it for the views of the
+//! are not affected. Of a dynamic kind the scope has to be [said](InformerOptions::scope), or known from the server, where
+//! namespaces matter. [`ObjectFilter`] decides per object and can change its mind; this crate stores it for the views of the
 //! layer above, and its own informers show everything.
 //!
 //! # Memory
@@ -118,7 +122,8 @@ pub use crate::client::{Client, ClientBuilder, Stats, SyncOptions};
 #[cfg(feature = "fake")]
 pub use crate::client::{FakeClientBuilder, FakeError};
 pub use crate::crd::{
-    CrdOptions, CrdOptionsError, CrdSource, CrdWatcher, CrdWatcherStats, KindState, KindSubscription,
+    CrdOptions, CrdOptionsError, CrdSource, CrdWatcher, CrdWatcherStats, KindGuard, KindState, KindStatus,
+    KindSubscription,
 };
 pub use crate::discovery::{Discovery, DiscoveryError, Lookup, ServedApis, ServedResource, UnavailableGroup};
 pub use crate::error::{

@@ -111,13 +111,14 @@ pub trait Object: DeserializeOwned + Debug + Send + Sync + 'static {
 }
 
 /// Whether objects of a kind live in namespaces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// In a namespace each.
     Namespaced,
     /// In none.
     Cluster,
     /// Not known from the type: only the server knows (dynamic kinds).
+    #[default]
     Unknown,
 }
 

@@ -1,8 +1,9 @@
 //! What a program asks for and the server does not have or does not accept: each a clear error that names the thing. [I24]
 
-use k8s_openapi::api::core::v1::ConfigMap;
+use fake_apiserver::{Fault, Rule};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::core::{ApiResource, GroupVersionKind};
-use kube_client::{InformerOptions, SyncError, SyncOptions, WatchErrorKind};
+use kube_client::{InformerOptions, Phase, SyncError, SyncOptions, WatchErrorKind};
 
 use super::Widgets;
 use crate::harness::{Server, cases, limited};
@@ -74,6 +75,37 @@ async fn field_selector_that_is_none_is_named(server: Server) {
     assert_eq!(kind, WatchErrorKind::Refused, "{text}");
     assert!(text.contains("invalid selector: 'nonsense'"), "{text}");
     rig.end().await;
+}
+
+// [I36] a kind that the server has and cannot list: an error at once, not a wait for ever
+#[tokio::test(start_paused = true)]
+async fn kind_that_cannot_be_listed_ends_every_start() {
+    for options in [SyncOptions::default(), SyncOptions::fail_fast()] {
+        let rig = Rig::fake();
+        rig.memory()
+            .inject(Rule::new(Fault::status(405)).resource("configmaps"));
+        let maps = rig.maps(InformerOptions::default());
+        let secrets = rig
+            .client
+            .informers()
+            .typed::<Secret>(InformerOptions::default())
+            .unwrap();
+        let started = rig.client.run_and_wait_with(&rig.stop, options);
+        let error = limited("the start", started).await.unwrap_err();
+        let SyncError::Blocked { informers } = &error else {
+            panic!("{error:?}")
+        };
+        assert_eq!(informers.len(), 1);
+        assert_eq!(informers[0].error.kind, WatchErrorKind::NotSupported);
+        let text = error.to_string();
+        assert!(
+            text.starts_with("cannot fill the cache: configmaps/v1: not supported: the server cannot list configmaps"),
+            "{text}"
+        );
+        assert_eq!(maps.stats().phase, Phase::WatchNotSupported);
+        limited("the others go on", secrets.synced()).await.unwrap();
+        rig.end().await;
+    }
 }
 
 cases!(

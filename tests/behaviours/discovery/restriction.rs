@@ -2,9 +2,13 @@
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
 use kube::core::{ApiResource, Selector};
-use kube_client::{Client, ClientError, InformerOptions, Lookup, Namespaces, ObjectFilter, ObjectKey, RegisterError};
+use kube_client::testing::{TestClient, assert_no_watches};
+use kube_client::{
+    Client, ClientError, InformerOptions, Lookup, Namespaces, ObjectFilter, ObjectKey, RegisterError, Scope,
+};
 
-use crate::harness::{Server, cases};
+use super::Widgets;
+use crate::harness::{Server, cases, limited};
 use crate::informer::{Rig, cached, create};
 
 async fn informers_cover_only_the_namespaces_of_the_client(server: Server) {
@@ -85,36 +89,127 @@ async fn dynamic_kinds_are_restricted_by_the_scope_that_the_server_tells(server:
         ApiResource::erase::<ConfigMap>(&()),
         ApiResource::erase::<Namespace>(&()),
     );
-    let ask = |resource: &ApiResource| rig.client.informers().dynamic(resource, InformerOptions::default());
-    let error = ask(&maps).unwrap_err();
-    assert!(matches!(&error, RegisterError::UnknownScope { .. }));
-    assert!(
-        error
-            .to_string()
-            .starts_with("cannot watch configmaps/v1 everywhere: the client is restricted to what is in namespace "),
-        "{error}"
-    );
-    let named = InformerOptions::default().namespaces(Namespaces::one(inside.name()));
-    let by_name = rig.client.informers().dynamic(&maps, named).unwrap();
+    let ask = |resource: &ApiResource, options| rig.client.informers().dynamic(resource, options);
+    let all = InformerOptions::default;
+    let named = || all().namespaces(Namespaces::one(inside.name()));
+    for options in [all(), named()] {
+        let error = ask(&maps, options).unwrap_err();
+        assert!(matches!(&error, RegisterError::UnknownScope { .. }));
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "cannot watch configmaps/v1 in namespace {}: it is not known yet whether this kind lives in namespaces (say \
+                 it in the options, or look it up by discovery before)",
+                inside.name()
+            )
+        );
+    }
+    let said = ask(&maps, all().scope(Scope::Namespaced)).unwrap();
+    let outside = all().scope(Scope::Namespaced).namespaces(Namespaces::one("elsewhere"));
+    let error = ask(&maps, outside).unwrap_err();
+    assert!(matches!(&error, RegisterError::OutsideNamespaces { .. }), "{error}");
     rig.client.discovery().find(Lookup::kind("ConfigMap")).await.unwrap();
-    let narrowed = ask(&maps).unwrap();
-    assert_eq!(narrowed.id(), by_name.id());
-    let whole = ask(&namespaces).unwrap();
+    let narrowed = ask(&maps, all()).unwrap();
+    // The server knows better than who asks.
+    for options in [named(), all().scope(Scope::Cluster)] {
+        assert_eq!(ask(&maps, options).unwrap().id(), narrowed.id());
+    }
+    assert_eq!(narrowed.id(), said.id());
+    let whole = ask(&namespaces, all()).unwrap();
+    assert_eq!(ask(&namespaces, named()).unwrap().id(), whole.id());
     rig.run().await;
     assert!(narrowed.get(&ObjectKey::namespaced(inside.name(), "a")).is_some());
-    let all = narrowed.list(None, &Selector::default());
+    let cached = narrowed.list(None, &Selector::default());
     assert!(
-        all.iter()
+        cached
+            .iter()
             .all(|map| map.metadata.namespace.as_deref() == Some(inside.name()))
     );
     assert!(whole.len() > 1);
     rig.end().await;
 }
 
+// [V4] a dynamic kind without namespaces is listed as such, whatever namespaces are asked for: no such path is ever asked
+async fn namespaces_never_apply_to_dynamic_cluster_scoped_kinds(server: Server) {
+    let (first, second) = (server.namespace().await, server.namespace().await);
+    let names = [first.name(), second.name()];
+    for restricted in [false, true] {
+        for wanted in [Namespaces::All, Namespaces::one(names[0]), Namespaces::many(names)] {
+            let rig = Rig::with(server.clone(), |builder| match restricted {
+                true => builder.namespaces(Namespaces::many(names)),
+                false => builder,
+            });
+            let resource = ApiResource::erase::<Namespace>(&());
+            let options = InformerOptions::default()
+                .namespaces(wanted.clone())
+                .scope(Scope::Cluster);
+            let dynamic = rig.client.informers().dynamic(&resource, options).unwrap();
+            let options = InformerOptions::default()
+                .namespaces(wanted.clone())
+                .scope(Scope::Cluster);
+            let metadata = rig.client.informers().metadata(&resource, options).unwrap();
+            rig.run().await;
+            for name in ["default", names[0], names[1]] {
+                let key = ObjectKey::cluster(name);
+                assert!(
+                    dynamic.get(&key).is_some() && metadata.get(&key).is_some(),
+                    "{name} of {wanted:?}"
+                );
+            }
+            assert_eq!(
+                (&dynamic.id().namespaces, &metadata.id().namespaces),
+                (&Namespaces::All, &Namespaces::All)
+            );
+            if let Some(fake) = rig.server.in_memory() {
+                let asked = fake.requests();
+                let of_a_namespace = asked.iter().filter(|asked| asked.path.contains("/namespaces/"));
+                let asked: Vec<_> = of_a_namespace
+                    .filter(|asked| asked.user_agent == "informer-case")
+                    .collect();
+                assert!(asked.is_empty(), "{asked:?}");
+            }
+            rig.end().await;
+        }
+    }
+}
+
+// [V4] the scope of a custom kind is told by its definition, the moment that it is known
+async fn definition_tells_the_scope_of_a_dynamic_kind(server: Server) {
+    let inside = server.namespace().await;
+    for (scope, covered) in [
+        ("Cluster", Namespaces::All),
+        ("Namespaced", Namespaces::one(inside.name())),
+    ] {
+        let rig = Rig::with(server.clone(), |builder| {
+            builder.namespaces(Namespaces::one(inside.name()))
+        });
+        let widgets = Widgets::new(&rig.server);
+        let crds = rig.client.crd_watcher();
+        crds.known(&widgets.kind());
+        rig.run().await;
+        let resource = widgets.resource();
+        let ask = || rig.client.informers().dynamic(&resource, InformerOptions::default());
+        assert!(matches!(ask(), Err(RegisterError::UnknownScope { .. })));
+        widgets
+            .define_as(|definition| definition["spec"]["scope"] = scope.into())
+            .await;
+        limited("the kind", crds.wait_for(&widgets.kind(), &rig.stop))
+            .await
+            .unwrap();
+        let informer = ask().unwrap();
+        assert_eq!(informer.id().namespaces, covered);
+        limited("the cache", informer.synced()).await.unwrap();
+        widgets.remove().await;
+        rig.end().await;
+    }
+}
+
 cases!(
     informers_cover_only_the_namespaces_of_the_client,
     client_may_be_restricted_to_several_namespaces,
     dynamic_kinds_are_restricted_by_the_scope_that_the_server_tells,
+    namespaces_never_apply_to_dynamic_cluster_scoped_kinds,
+    definition_tells_the_scope_of_a_dynamic_kind,
 );
 
 #[tokio::test]
@@ -173,17 +268,16 @@ mod connection {
         let agent_of = |client: Client| {
             let fake = fake.clone();
             async move {
+                let client = TestClient::new(client);
                 fake.clear_requests();
                 client.server_version().await.unwrap();
                 let by_hand = fake.requests()[0].user_agent.clone();
                 fake.clear_requests();
                 client.informers().typed::<Pod>(InformerOptions::default()).unwrap();
-                client
-                    .run_and_wait(&tokio_util::sync::CancellationToken::new())
-                    .await
-                    .unwrap();
+                client.sync().await;
                 assert_eq!(fake.requests()[0].user_agent, by_hand, "informers say the same");
-                client.shutdown().await;
+                client.end().await;
+                assert_no_watches(&fake).await;
                 by_hand
             }
         };
@@ -219,17 +313,14 @@ mod connection {
         #[ignore = "needs the API server rig"]
         async fn client_from_a_kubeconfig_lists_and_watches() {
             let file = std::env::var("KUBECONFIG").expect("KUBECONFIG names the rig");
-            let client = Client::builder().kubeconfig(file, None).build().await.unwrap();
+            let client = TestClient::new(Client::builder().kubeconfig(file, None).build().await.unwrap());
             let namespaces = client
                 .informers()
                 .typed::<Namespace>(InformerOptions::default())
                 .unwrap();
-            client
-                .run_and_wait(&tokio_util::sync::CancellationToken::new())
-                .await
-                .unwrap();
+            client.sync().await;
             assert!(namespaces.get(&ObjectKey::cluster("default")).is_some());
-            client.shutdown().await;
+            client.end().await;
         }
     }
 }

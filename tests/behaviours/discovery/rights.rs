@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use fake_apiserver::{Fault, Rule};
-use kube_client::{CrdOptions, CrdSource, KindState, SyncOptions, WatchErrorKind};
+use fake_apiserver::{Fault, Rule, RuleHandle};
+use futures_util::FutureExt;
+use kube_client::testing::{assert_eventually, assert_eventually_within};
+use kube_client::{CrdOptions, CrdSource, CrdWatcherStats, KindState, SyncOptions, WatchErrorKind};
 use tokio::time::Instant;
 
 use super::{Widgets, pods};
@@ -93,6 +95,131 @@ async fn right_that_is_lost_later_changes_nothing_that_is_known() {
         "nothing was told in between"
     );
     rig.end().await;
+}
+
+/// Lists and watches of definitions meet this from now on, but not the case's own requests.
+fn fail_definitions(rig: &Rig, fault: Fault) -> RuleHandle {
+    let rule = Rule::new(fault).resource(RESOURCE).user_agent("informer-case");
+    let handle = rig.memory().inject(rule);
+    rig.memory().close_watches(RESOURCE);
+    handle
+}
+
+fn stats(rig: &Rig) -> CrdWatcherStats {
+    rig.client.stats().crd_watcher.unwrap()
+}
+
+// What was read before the right was lost is out of date, whatever comes next: other failures, and the moment in which the
+// definitions can be read again.
+#[tokio::test(start_paused = true)]
+async fn definitions_read_before_the_right_was_lost_are_not_believed_again() {
+    for (later, kind) in [
+        (Fault::status(500), WatchErrorKind::Server { code: 500 }),
+        (Fault::status(503), WatchErrorKind::Server { code: 503 }),
+        (Fault::status(401), WatchErrorKind::Unauthorized),
+        (Fault::Refuse, WatchErrorKind::Unreachable),
+        (Fault::Latency(Duration::from_mins(10)), WatchErrorKind::NoAnswer),
+    ] {
+        let rig = Rig::fake();
+        let (widgets, stays) = (Widgets::new(&rig.server), Widgets::new(&rig.server));
+        widgets.define().await;
+        stays.define().await;
+        let crds = rig.client.crd_watcher();
+        let (mut states, mut of_stays) = (crds.subscribe(&widgets.kind()), crds.subscribe(&stays.kind()));
+        rig.run().await;
+        assert_eq!(states.next().await, Some(KindState::Known));
+        assert_eq!(of_stays.next().await, Some(KindState::Known));
+        let forbidden = fail_definitions(&rig, Fault::status(403));
+        assert_eventually(
+            "discovery decides",
+            async || stats(&rig).source,
+            |source| *source == CrdSource::Discovery,
+        )
+        .await;
+        widgets.undefine().await;
+        assert_eq!(states.next().await, Some(KindState::Unknown));
+
+        forbidden.remove();
+        let failing = fail_definitions(&rig, later);
+        let told = assert_eventually_within(
+            Duration::from_mins(5),
+            "the other failure",
+            async || stats(&rig).refused.map(|error| error.kind),
+            |told| told.as_ref() == Some(&kind),
+        )
+        .await;
+        failing.wait_fired(3).await;
+        assert_eq!(stats(&rig).source, CrdSource::Discovery, "{told:?}");
+        assert!(!crds.known(&widgets.kind()) && crds.known(&stays.kind()));
+        // Discovery goes on meanwhile.
+        let new = Widgets::new(&rig.server);
+        new.define().await;
+        let begin = Instant::now();
+        crds.wait_for(&new.kind(), &rig.stop).await.unwrap();
+        assert!(begin.elapsed() <= Duration::from_secs(31), "{:?}", begin.elapsed());
+
+        failing.remove();
+        assert_eventually_within(
+            Duration::from_mins(20),
+            "the definitions decide",
+            async || stats(&rig),
+            |stats| stats.source == CrdSource::Definitions && stats.refused.is_none(),
+        )
+        .await;
+        assert_eq!(stats(&rig).definitions, 2);
+        assert!(!crds.known(&widgets.kind()) && crds.known(&stays.kind()) && crds.known(&new.kind()));
+        assert_eq!(
+            states.next().now_or_never(),
+            None,
+            "{kind:?}: nothing was told in between"
+        );
+        assert_eq!(of_stays.next().now_or_never(), None, "{kind:?}: nothing has changed");
+        rig.end().await;
+    }
+}
+
+// [I32] replaced while only discovery could be read, which has listed the kind all the time
+#[tokio::test(start_paused = true)]
+async fn definition_replaced_while_the_right_was_lost_shows_when_it_is_back() {
+    let rig = Rig::fake();
+    let widgets = Widgets::new(&rig.server);
+    widgets.define().await;
+    let crds = rig.client.crd_watcher();
+    let mut states = crds.subscribe(&widgets.kind());
+    rig.run().await;
+    assert_eq!(states.next().await, Some(KindState::Known));
+    let forbidden = fail_definitions(&rig, Fault::status(403));
+    assert_eventually(
+        "discovery decides",
+        async || stats(&rig).source,
+        |source| *source == CrdSource::Discovery,
+    )
+    .await;
+    widgets.undefine().await;
+    widgets.define().await;
+    tokio::time::sleep(Duration::from_mins(2)).await; // discovery is asked again and again, on a paused clock
+    assert_eq!(states.next().now_or_never(), None, "the same, for all that is known");
+    forbidden.remove();
+    assert_eq!(states.next().await, Some(KindState::Unknown));
+    assert_eq!(states.next().await, Some(KindState::Known));
+    assert_eq!(stats(&rig).source, CrdSource::Definitions);
+    rig.end().await;
+}
+
+// A server without definitions: discovery decides, and the watcher has synced.
+#[tokio::test(start_paused = true)]
+async fn server_without_definitions_is_asked_by_discovery() {
+    for code in [404, 405] {
+        let rig = Rig::fake();
+        fail_definitions(&rig, Fault::status(code));
+        let crds = rig.client.crd_watcher();
+        assert!(!crds.known(&pods()));
+        let started = rig.client.run_and_wait_with(&rig.stop, SyncOptions::fail_fast());
+        limited("the start", started).await.unwrap();
+        assert!(crds.has_synced() && crds.known(&pods()), "{code}");
+        assert_eq!(stats(&rig).source, CrdSource::Discovery);
+        rig.end().await;
+    }
 }
 
 /// The real server alone has rights.

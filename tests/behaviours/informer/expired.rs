@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::{ApiResource, DynamicObject};
 use kube_client::testing::TestClient;
-use kube_client::{Client, InitialList, ListMode, WatchErrorKind};
+use kube_client::{Client, InitialList, ListMode, Scope, WatchErrorKind};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -98,7 +98,7 @@ async fn watch_from_a_forgotten_version_is_listed_again(server: Server) {
         kind: "Widget".into(),
         plural: "widgets".into(),
     };
-    let options = in_namespace::<DynamicObject>(&namespace, ListMode::Paged);
+    let options = in_namespace::<DynamicObject>(&namespace, ListMode::Paged).scope(Scope::Namespaced);
     let widgets = client.informers().dynamic(&resource, options).unwrap();
     widgets.start();
     eventually("a second list", || async { (widgets.stats().lists >= 2).then_some(()) }).await;

@@ -10,7 +10,7 @@ use kube::Resource;
 use kube::client::Body;
 use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
 use kube_client::testing::{EventLog, TestClient, assert_eventually};
-use kube_client::{Client, Informer, InformerOptions, ListMode, Namespaces};
+use kube_client::{Client, Informer, InformerOptions, ListMode, Namespaces, Scope};
 use serde::Deserialize;
 
 use super::{Rig, create, delete, key, update, value};
@@ -64,6 +64,7 @@ async fn metadata_is_asked_for_as_such(server: Server) {
         let client = wire.client(&server);
         let options = InformerOptions::default()
             .namespaces(Namespaces::one(namespace.name()))
+            .scope(Scope::Namespaced)
             .list_mode(mode);
         let metadata = client.informers().metadata(&resource, options).unwrap();
         client.sync().await;

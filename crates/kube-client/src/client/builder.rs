@@ -208,8 +208,8 @@ impl ClientBuilder {
     ///
     /// # Errors
     ///
-    /// [`ClientError::NoRuntime`] outside of a tokio runtime, [`ClientError::UserAgent`], [`ClientError::Crds`] and
-    /// [`ClientError::InvalidNamespace`] for options that cannot mean anything.
+    /// [`ClientError::NoRuntime`] outside of a tokio runtime. [`ClientError::UserAgent`], [`ClientError::Crds`],
+    /// [`ClientError::NoNamespaces`] and [`ClientError::InvalidNamespace`] for options that cannot mean anything.
     pub fn build_with(self, kube: kube::Client) -> Result<Client, ClientError> {
         Handle::try_current().map_err(|_| ClientError::NoRuntime)?;
         let tune = self.tune()?;

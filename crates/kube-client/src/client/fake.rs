@@ -121,8 +121,11 @@ impl FakeClientBuilder {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
     use super::*;
+    use crate::informer::options::InformerOptions;
+    use crate::testing::{TestClient, assert_eventually, assert_no_watches};
 
     #[tokio::test]
     async fn objects_bring_their_namespaces() {
@@ -133,6 +136,43 @@ mod tests {
         let builder = Client::fake_builder().server(&server).object(&settings).unwrap();
         assert!(server.object("namespaces", None, "shop").is_some());
         assert!(server.object("configmaps", Some("shop"), "settings").is_some());
-        builder.build().unwrap().shutdown().await;
+        let client = TestClient::new(builder.build().unwrap());
+        client.sync().await;
+        client.end().await;
+    }
+
+    // A server given before has what it is given at once, so that the client shares it with others.
+    #[tokio::test(start_paused = true)]
+    async fn clients_share_a_server_and_each_has_its_options() {
+        let server = FakeApiServer::new();
+        let build = |id: &str| {
+            let options = ClientBuilder::default().cluster_id(id);
+            let client = Client::fake_builder().server(&server).client(options).build();
+            TestClient::new(client.unwrap())
+        };
+        let (one, other) = (build("one"), build("other"));
+        assert_eq!((one.cluster_id(), other.cluster_id()), ("one", "other"));
+        let maps = one.informers().typed::<ConfigMap>(InformerOptions::default()).unwrap();
+        one.sync().await;
+        let metadata = ObjectMeta {
+            name: Some("a".to_owned()),
+            ..ObjectMeta::default()
+        };
+        let map = ConfigMap {
+            metadata,
+            ..ConfigMap::default()
+        };
+        let api = kube::Api::<ConfigMap>::namespaced(other.kube().clone(), "default");
+        api.create(&kube::api::PostParams::default(), &map).await.unwrap();
+        assert_eventually("the other one's map", async || maps.len(), |len| *len == 1).await;
+        one.end().await;
+        other.end().await;
+        assert_no_watches(&server).await;
+    }
+
+    #[test]
+    fn outside_of_a_runtime_there_is_no_client() {
+        let error = Client::fake_builder().build().unwrap_err();
+        assert!(matches!(error, FakeError::Client(ClientError::NoRuntime)), "{error:?}");
     }
 }

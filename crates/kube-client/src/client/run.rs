@@ -1,5 +1,6 @@
 //! Starting, waiting for sync, stopping.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,8 +29,14 @@ pub struct SyncOptions {
 }
 
 impl SyncOptions {
-    /// Gives up with [`SyncError::Blocked`] on the first 401, 403, 404, refused selector or unreachable server; on one that
-    /// takes the connection and never answers, after 30 s.
+    /// Gives up with [`SyncError::Blocked`] on the first failure that [is blocking](WatchError::is_blocking):
+    ///
+    /// - 401 and other missing credentials, 403, 404;
+    /// - 400 and 422, which a refused selector gets; 405, a kind that cannot be listed or watched;
+    /// - a server that cannot be reached, with which TLS fails, or that is no Kubernetes API server (a proxy's web page);
+    ///   one that takes the connection and never answers, after 30 s.
+    ///
+    /// Not on 429, 5xx, a connection that breaks while it answers, or an answer that makes no sense: those are retried.
     pub fn fail_fast() -> Self {
         Self { fail_fast: true }
     }
@@ -48,11 +55,12 @@ impl Client {
     ///
     /// Does not wait for handlers: [`Registration::synced`](crate::Registration::synced) does. The first call makes
     /// `stop` stop the client; in a later call, `stop` only bounds the wait. Failures are logged at once and every 5 s
-    /// by kind and cause, and retried for ever.
+    /// by kind and cause, and retried for ever; but for a 405, which is final.
     ///
     /// # Errors
     ///
-    /// [`SyncError::Stopped`] if `stop` was cancelled, or the client shut down, before.
+    /// [`SyncError::Stopped`] if `stop` was cancelled, or the client shut down, before. [`SyncError::Blocked`] if a kind cannot
+    /// be listed or watched on this server (405): its cache would stay empty for ever. Everything else goes on.
     ///
     /// # Cancel safety
     ///
@@ -65,7 +73,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As `run_and_wait`; with [`SyncOptions::fail_fast`] also [`SyncError::Blocked`], which names each blocked kind
+    /// As `run_and_wait`; with [`SyncOptions::fail_fast`], [`SyncError::Blocked`] for more causes. It names each blocked kind
     /// and why. The informers go on trying, so a later call can succeed.
     ///
     /// # Cancel safety
@@ -90,11 +98,13 @@ impl Client {
             if missing.is_empty() {
                 return Ok(());
             }
-            if options.fail_fast {
-                let informers: Vec<BlockedInformer> = missing.iter().filter_map(Missing::blocked).collect();
-                if !informers.is_empty() {
-                    return Err(SyncError::Blocked { informers });
-                }
+            let hopeless: fn(&WatchError) -> bool = match options.fail_fast {
+                true => WatchError::is_blocking,
+                false => WatchError::is_final,
+            };
+            let informers: Vec<BlockedInformer> = missing.iter().filter_map(|one| one.blocked(hopeless)).collect();
+            if !informers.is_empty() {
+                return Err(SyncError::Blocked { informers });
             }
             tokio::select! {
                 biased;
@@ -117,11 +127,15 @@ impl Client {
 
     /// Waits until all of these have synced: [`Informer::synced`](crate::Informer::synced),
     /// [`Registration::synced`](crate::Registration::synced), or anything else with a name. Says every 5 s, under
-    /// `name`, which ones it waits for.
+    /// `name`, which ones it waits for. Several may have the same name.
+    ///
+    /// It starts nothing: informers sync once the client was started, by [`start`](Self::start) or
+    /// [`run_and_wait`](Self::run_and_wait), or they were themselves. Before that, this waits for ever.
     ///
     /// # Errors
     ///
-    /// [`SyncError::Stopped`] if `stop` was cancelled, the client shut down, or one of them stopped, before.
+    /// [`SyncError::Stopped`] if `stop` was cancelled, or the client shut down, before; [`SyncError::CacheStopped`], with
+    /// its name, if one of them was stopped before while the client goes on.
     ///
     /// # Cancel safety
     ///
@@ -132,11 +146,12 @@ impl Client {
         stop: &CancellationToken,
         caches: impl IntoIterator<Item = (&'a str, BoxFuture<'a, Result<(), Stopped>>)>,
     ) -> Result<(), SyncError> {
-        let mut missing = Vec::new();
+        // Sorted by number, so that they are named in the order in which they were given.
+        let mut missing: BTreeMap<usize, &str> = BTreeMap::new();
         let mut waits = FuturesUnordered::new();
-        for (cache, synced) in caches {
-            missing.push(cache);
-            waits.push(synced.map(move |result| (cache, result)));
+        for (number, (cache, synced)) in caches.into_iter().enumerate() {
+            missing.insert(number, cache);
+            waits.push(synced.map(move |result| (number, cache, result)));
         }
         let mut remind = interval_at(Instant::now() + REMIND, REMIND);
         loop {
@@ -146,10 +161,16 @@ impl Client {
                 () = self.core().env.stop.cancelled() => return Err(SyncError::Stopped),
                 next = waits.next() => match next {
                     None => return Ok(()),
-                    Some((cache, Ok(()))) => missing.retain(|name| *name != cache),
-                    Some((_, Err(Stopped))) => return Err(SyncError::Stopped),
+                    Some((number, _, Ok(()))) => _ = missing.remove(&number),
+                    // The client's own stop ends its caches first.
+                    Some((_, _, Err(Stopped))) if stop.is_cancelled() || self.is_stopped() => return Err(SyncError::Stopped),
+                    Some((_, cache, Err(Stopped))) => return Err(SyncError::CacheStopped {
+                        wait: name.to_owned(),
+                        cache: cache.to_owned(),
+                    }),
                 },
                 _ = remind.tick() => {
+                    let missing: Vec<&str> = missing.values().copied().collect();
                     tracing::warn!(cluster = self.cluster_id(), "{name}: still waiting for {}", missing.join(", "));
                 }
             }
@@ -210,9 +231,9 @@ fn missing(informers: &[Arc<dyn Control>]) -> Vec<Missing> {
 }
 
 impl Missing {
-    /// If it meets something that waiting will hardly mend.
-    fn blocked(&self) -> Option<BlockedInformer> {
-        let error = self.unfilled.error.clone().filter(WatchError::is_blocking)?;
+    /// If it meets something of which there is no hope.
+    fn blocked(&self, hopeless: fn(&WatchError) -> bool) -> Option<BlockedInformer> {
+        let error = self.unfilled.error.clone().filter(|error| hopeless(error))?;
         Some(BlockedInformer {
             informer: self.informer.clone(),
             error,

@@ -13,8 +13,10 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tracing::subscriber::DefaultGuard;
 
+use crate::error::SyncError;
 use crate::informer::handler::{HandlerOptions, on_event, on_event_async};
 use crate::informer::options::{InformerOptions, Namespaces};
+use crate::object::{Metadata, Object, Scope};
 use crate::sync::Mutex;
 use crate::testing::{ServerExt, TestClient, assert_eventually, assert_eventually_within};
 use crate::{Client, Event};
@@ -108,6 +110,124 @@ async fn wait_for_cache_sync_names_what_is_missing_every_five_seconds() {
         "{waits:?}"
     );
     client.end().await;
+}
+
+// [I5] caches of equal names are told apart: one that has synced does not take the other's name with it
+#[tokio::test(start_paused = true)]
+async fn wait_for_cache_sync_names_each_of_several_with_one_name() {
+    let (log, _guard) = Log::capture();
+    let client = east(&FakeApiServer::new());
+    let after = |seconds| {
+        tokio::time::sleep(Duration::from_secs(seconds))
+            .map(|()| Ok(()))
+            .boxed()
+    };
+    let caches = [("cache", after(7)), ("other", after(12)), ("cache", after(17))];
+    let stop = CancellationToken::new();
+    client.wait_for_cache_sync("startup", &stop, caches).await.unwrap();
+    let waits = log.with("startup: still waiting for");
+    let named = |wait: &String| {
+        let (_, names) = wait.split_once("still waiting for ").unwrap();
+        names.trim_end_matches(" cluster=\"east\"").to_owned()
+    };
+    let named: Vec<String> = waits.iter().map(named).collect();
+    assert_eq!(named, ["cache, other, cache", "other, cache", "cache"]);
+    client.end().await;
+}
+
+// [I5] what ends a wait is named, and the client's own stop is told from that of one cache
+#[tokio::test(start_paused = true)]
+async fn wait_for_cache_sync_names_the_cache_that_was_stopped() {
+    let server = FakeApiServer::new();
+    let client = east(&server);
+    server.fault_on::<ConfigMap>(Fault::Refuse);
+    let maps = client
+        .informers()
+        .typed::<ConfigMap>(InformerOptions::default())
+        .unwrap();
+    let secrets = client.informers().typed::<Secret>(InformerOptions::default()).unwrap();
+    let stop = CancellationToken::new();
+    let wait = || {
+        let caches = [("secrets", secrets.synced().boxed()), ("maps", maps.synced().boxed())];
+        client.wait_for_cache_sync("startup", &stop, caches)
+    };
+    // It starts nothing.
+    assert!(tokio::time::timeout(Duration::from_mins(1), wait()).await.is_err());
+    assert_eq!(server.requests().len(), 0);
+    client.start();
+    let (ended, ()) = tokio::join!(wait(), async { client.informers().remove(&maps) });
+    let error = ended.unwrap_err();
+    assert!(
+        matches!(&error, SyncError::CacheStopped { wait, cache } if wait == "startup" && cache == "maps"),
+        "{error:?}"
+    );
+    assert_eq!(error.to_string(), "startup: maps was stopped before it had synced");
+    let (ended, ()) = tokio::join!(
+        client.wait_for_cache_sync("never", &stop, [("never", std::future::pending().boxed())]),
+        client.shutdown()
+    );
+    assert!(matches!(ended, Err(SyncError::Stopped)), "{ended:?}");
+    client.end().await;
+}
+
+// [I1] [I40] everything that tells two informers of one resource apart is in their names
+#[tokio::test(start_paused = true)]
+async fn names_tell_informers_of_one_resource_apart() {
+    let client = east(&FakeApiServer::new());
+    let plain = InformerOptions::<ConfigMap>::default;
+    let one = client.informers().typed(plain()).unwrap();
+    let whole = client.informers().typed(plain().keep_managed_fields()).unwrap();
+    let tiny = client
+        .informers()
+        .of::<MapName>(&(), InformerOptions::default())
+        .unwrap();
+    let ids = [one.id(), whole.id(), tiny.id()];
+    assert!(ids[0] != ids[1] && ids[0] != ids[2] && ids[1] != ids[2], "{ids:?}");
+    assert_eq!(ids.map(|id| id.keeps_managed_fields), [false, true, false]);
+    assert_eq!(
+        ids.map(|id| id.object_type),
+        [
+            std::any::type_name::<ConfigMap>(),
+            std::any::type_name::<ConfigMap>(),
+            std::any::type_name::<MapName>()
+        ]
+    );
+    assert_eq!(whole.id().to_string(), "configmaps/v1 with managed fields");
+    // One is removed: the others, whose text may be the same, stay.
+    client.informers().remove(&one);
+    let left = client.stats().informers;
+    assert!(left.len() == 2 && left.iter().all(|stats| stats.informer != *ids[0]));
+    client.end().await;
+}
+
+/// A tiny type of maps.
+#[derive(Debug, serde::Deserialize)]
+struct MapName {
+    metadata: NameOnly,
+}
+
+#[derive(Debug, serde::Deserialize)]
+struct NameOnly {
+    name: Box<str>,
+}
+
+impl Object for MapName {
+    type DynamicType = ();
+
+    fn api_resource((): &()) -> ApiResource {
+        ApiResource::erase::<ConfigMap>(&())
+    }
+
+    fn scope((): &()) -> Scope {
+        Scope::Namespaced
+    }
+
+    fn metadata(&self) -> Metadata<'_> {
+        Metadata {
+            name: &self.metadata.name,
+            ..Metadata::default()
+        }
+    }
 }
 
 // [I5] the start says the same of its informers, with the cause

@@ -37,6 +37,8 @@ pub(super) struct Meta {
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 struct Spec {
+    #[serde(default)]
+    scope: Box<str>,
     versions: Vec<Version>,
 }
 
@@ -57,6 +59,9 @@ struct Condition {
     #[serde(rename = "type")]
     kind: Box<str>,
     status: Box<str>,
+    // For people.
+    #[serde(default)]
+    message: Option<Box<str>>,
 }
 
 impl Definition {
@@ -67,23 +72,66 @@ impl Definition {
 
     /// Whether the server has accepted the names and serves this version.
     pub(super) fn serves(&self, version: &str) -> bool {
-        let conditions = self.status.conditions.as_deref().unwrap_or_default();
-        let established = conditions
+        self.is("Established") && self.served().any(|served| served == version)
+    }
+
+    /// Whether its objects live in namespaces. Never changes while the uid stays.
+    pub(super) fn scope(&self) -> Scope {
+        match &*self.spec.scope {
+            "Namespaced" => Scope::Namespaced,
+            "Cluster" => Scope::Cluster,
+            _ => Scope::Unknown,
+        }
+    }
+
+    /// Why it does not serve a version, for people; `None` if it does.
+    pub(super) fn why_not(&self, version: &str) -> Option<String> {
+        if !self.is("Established") {
+            // The server establishes what has got its names.
+            let refusal = self
+                .condition("NamesAccepted")
+                .filter(|names| &*names.status == "False");
+            let message = refusal.and_then(|names| names.message.as_deref());
+            return Some(match message.filter(|message| !message.is_empty()) {
+                Some(message) => {
+                    format!("its definition is not established, since its names are not accepted: {message}")
+                }
+                None => "its definition is not established yet".to_owned(),
+            });
+        }
+        if self.served().any(|served| served == version) {
+            return None;
+        }
+        let served: Vec<&str> = self.served().collect();
+        Some(if served.is_empty() {
+            "its definition serves no version".to_owned()
+        } else {
+            format!("its definition serves {}, not {version}", served.join(", "))
+        })
+    }
+
+    fn served(&self) -> impl Iterator<Item = &str> {
+        self.spec
+            .versions
             .iter()
-            .any(|condition| &*condition.kind == "Established" && &*condition.status == "True");
-        established
-            && self
-                .spec
-                .versions
-                .iter()
-                .any(|served| served.served && &*served.name == version)
+            .filter(|version| version.served)
+            .map(|version| &*version.name)
+    }
+
+    fn condition(&self, kind: &str) -> Option<&Condition> {
+        let conditions = self.status.conditions.as_deref().unwrap_or_default();
+        conditions.iter().find(|condition| &*condition.kind == kind)
+    }
+
+    fn is(&self, condition: &str) -> bool {
+        self.condition(condition).is_some_and(|known| &*known.status == "True")
     }
 
     /// Whether both say the same of what is served.
     pub(super) fn serves_the_same(&self, other: &Definition) -> bool {
         self.metadata.uid == other.metadata.uid
             && self.spec == other.spec
-            && self.status.conditions == other.status.conditions
+            && self.is("Established") == other.is("Established")
     }
 }
 
@@ -164,7 +212,7 @@ pub(super) mod tests {
                 "name": name, "uid": uid, "resourceVersion": "1",
                 "annotations": {LAST_APPLIED: "x".repeat(5000), "version": "1.0.0"},
             },
-            "spec": {"group": group, "names": {"plural": plural, "kind": "X"}, "scope": "Cluster", "versions": versions},
+            "spec": {"group": group, "names": {"plural": plural, "kind": "X"}, "scope": "Namespaced", "versions": versions},
             "status": {"conditions": [
                 {"type": "NamesAccepted", "status": "True"},
                 {"type": "Established", "status": if established { "True" } else { "False" }},
@@ -186,7 +234,28 @@ pub(super) mod tests {
                 .serves("v1")
         );
         young.as_object_mut().unwrap().remove("status");
-        assert!(!serde_json::from_value::<Definition>(young).unwrap().serves("v1"));
+        let young = serde_json::from_value::<Definition>(young).unwrap();
+        assert!(!young.serves("v1"));
+        assert_eq!(young.why_not("v1").unwrap(), "its definition is not established yet");
+    }
+
+    // [D2] what keeps a kind from being served is said in words
+    #[test]
+    fn reasons_name_what_is_missing() {
+        let ready = definition("widgets.x.io", "u", &["v1", "v2"], true);
+        assert_eq!(ready.why_not("v2"), None);
+        assert_eq!(ready.why_not("v3").unwrap(), "its definition serves v1, v2, not v3");
+        let none = definition("widgets.x.io", "u", &[], true);
+        assert_eq!(none.why_not("v1").unwrap(), "its definition serves no version");
+        let mut taken = document("widgets.x.io", "u", &["v1"], false);
+        taken["status"]["conditions"][0] =
+            json!({"type": "NamesAccepted", "status": "False", "message": "\"X\" is already in use"});
+        let taken: Definition = serde_json::from_value(taken).unwrap();
+        assert_eq!(
+            taken.why_not("v1").unwrap(),
+            "its definition is not established, since its names are not accepted: \"X\" is already in use"
+        );
+        assert_eq!(ready.scope(), Scope::Namespaced);
     }
 
     #[test]

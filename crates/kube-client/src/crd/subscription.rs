@@ -1,10 +1,17 @@
-//! `KindSubscription`: a kind coming and going, as a stream of constant size.
+//! How a program follows one kind: `KindSubscription`, a stream of constant size, and `KindGuard`, which keeps a call
+//! registered.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use futures_core::Stream;
 use futures_util::stream;
-use tokio::sync::watch;
+use kube::core::GroupVersionResource;
 
-use crate::crd::state::Verdict;
+use crate::crd::state::State;
+use crate::crd::topic::Told;
 
 /// Whether a kind is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -20,20 +27,25 @@ pub enum KindState {
 /// # Guarantees
 ///
 /// - The first state comes as soon as it can be said; then `Known` and `Unknown` alternate. It ends when the client stops.
-/// - It keeps the newest state alone, so a subscriber that lags gets the net change: a kind that went away and came back by
-///   the same definition shows as nothing at all. But a definition that was replaced by another one (its uid differs)
-///   always shows as `Unknown`, then `Known`, however late the subscriber is: the objects of the old one are gone.
-#[derive(Debug)]
+/// - It keeps the newest state alone, so a subscriber that lags gets the net change: what became known and went away again
+///   unseen shows as nothing at all. But the end of a kind that was told as `Known` always shows, however late the
+///   subscriber is: if it is back by then, or was replaced by another definition (of another uid or scope), as `Unknown`,
+///   then `Known`. The objects of the old one may be gone.
 pub struct KindSubscription {
-    receiver: watch::Receiver<Option<Verdict>>,
-    delivered: Option<Verdict>,
+    state: Arc<State>,
+    kind: GroupVersionResource,
+    told: Told,
+    ticket: Option<u64>,
 }
 
 impl KindSubscription {
-    pub(super) fn new(receiver: watch::Receiver<Option<Verdict>>) -> Self {
+    /// `state` has counted it.
+    pub(super) fn new(state: &Arc<State>, kind: &GroupVersionResource) -> Self {
         Self {
-            receiver,
-            delivered: None,
+            state: Arc::clone(state),
+            kind: kind.clone(),
+            told: Told::default(),
+            ticket: None,
         }
     }
 
@@ -43,37 +55,13 @@ impl KindSubscription {
     ///
     /// Dropping the future loses nothing.
     pub async fn next(&mut self) -> Option<KindState> {
-        loop {
-            let current = self.receiver.borrow_and_update().clone();
-            if let Some(state) = self.step(current) {
-                return Some(state);
-            }
-            self.receiver.changed().await.ok()?;
-        }
+        poll_fn(|cx| self.poll_state(cx)).await
     }
 
-    /// What to tell next, if the newest state is `current`.
-    fn step(&mut self, current: Option<Verdict>) -> Option<KindState> {
-        let current = current?;
-        if self.delivered.as_ref() == Some(&current) {
-            return None;
-        }
-        let next = match (&self.delivered, current) {
-            // Another definition than the one that was told of.
-            (Some(Verdict::Known(Some(_))), Verdict::Known(Some(_))) | (_, Verdict::Unknown) => Verdict::Unknown,
-            (Some(Verdict::Known(_)), known @ Verdict::Known(_)) => {
-                // The same kind, once known by its definition and once by discovery: no change that anybody could see.
-                self.delivered = Some(known);
-                return None;
-            }
-            (_, known) => known,
-        };
-        let state = match next {
-            Verdict::Known(_) => KindState::Known,
-            Verdict::Unknown => KindState::Unknown,
-        };
-        self.delivered = Some(next);
-        Some(state)
+    /// On `Pending` the watcher's state keeps the waker under our ticket.
+    fn poll_state(&mut self, cx: &Context<'_>) -> Poll<Option<KindState>> {
+        self.state
+            .poll_subscription(&self.kind, &mut self.told, &mut self.ticket, cx)
     }
 
     /// The states as a stream.
@@ -85,42 +73,50 @@ impl KindSubscription {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use futures_util::FutureExt;
-
-    fn known(uid: &str) -> Verdict {
-        Verdict::Known(Some(uid.into()))
+impl Drop for KindSubscription {
+    fn drop(&mut self) {
+        self.state.unsubscribe(&self.kind, self.ticket);
     }
+}
 
-    // [I32] a subscriber that lags gets the net change, and never misses another definition
-    #[tokio::test]
-    async fn subscription_shows_net_changes_and_every_other_definition() {
-        use KindState::{Known, Unknown};
-        let state = watch::Sender::new(None);
-        let mut subscription = KindSubscription::new(state.subscribe());
-        let mut all = |set: &[Verdict]| {
-            for verdict in set {
-                state.send_replace(Some(verdict.clone()));
-            }
-            let mut told = Vec::new();
-            while let Some(next) = subscription.next().now_or_never() {
-                told.push(next.expect("the stream goes on"));
-            }
-            told
-        };
-        let unknown = || Verdict::Unknown;
-        assert_eq!(all(&[]), []);
-        assert_eq!(all(&[unknown()]), [Unknown]);
-        assert_eq!(all(&[known("1"), unknown()]), []);
-        assert_eq!(all(&[known("1")]), [Known]);
-        assert_eq!(all(&[unknown(), known("1")]), []);
-        assert_eq!(all(&[unknown(), known("2")]), [Unknown, Known]);
-        assert_eq!(all(&[known("3")]), [Unknown, Known]);
-        assert_eq!(all(&[Verdict::Known(None)]), []);
-        assert_eq!(all(&[unknown()]), [Unknown]);
-        drop(state);
-        assert_eq!(subscription.next().await, None);
+impl fmt::Debug for KindSubscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KindSubscription")
+            .field("kind", &self.kind)
+            .field("told", &self.told)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Keeps what [`CrdWatcher::on_change`](crate::CrdWatcher::on_change) was given registered. When it is dropped, no call
+/// begins any more; one that is running goes on. It may be dropped anywhere, also inside the call.
+#[must_use = "dropping the guard ends the calls"]
+pub struct KindGuard {
+    state: Arc<State>,
+    kind: GroupVersionResource,
+    id: u64,
+}
+
+impl KindGuard {
+    pub(super) fn new(state: &Arc<State>, kind: &GroupVersionResource, id: u64) -> Self {
+        Self {
+            state: Arc::clone(state),
+            kind: kind.clone(),
+            id,
+        }
+    }
+}
+
+impl Drop for KindGuard {
+    fn drop(&mut self) {
+        self.state.remove_handler(&self.kind, self.id);
+    }
+}
+
+impl fmt::Debug for KindGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KindGuard")
+            .field("kind", &self.kind)
+            .finish_non_exhaustive()
     }
 }

@@ -34,6 +34,8 @@ pub struct ServedResource {
     pub categories: Vec<String>,
     /// Every version of the group that serves this resource, the preferred one first.
     pub versions: Vec<String>,
+    /// Whether this is only what was known before, since its group cannot be asked now.
+    pub remembered: bool,
 }
 
 impl ServedResource {
@@ -96,13 +98,16 @@ impl ServedResource {
     }
 }
 
+/// Stands for every named group, in every version.
+const ANY: &str = "*";
+
 /// A group in one version that could not be asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnavailableGroup {
-    /// The group; empty for the core group.
+    /// The group; empty for the core group, `*` if it is every group but that one.
     pub group: String,
-    /// The version.
+    /// The version; `*` if the group is.
     pub version: String,
     /// Why, as far as it is known.
     pub reason: String,
@@ -110,12 +115,29 @@ pub struct UnavailableGroup {
 
 impl UnavailableGroup {
     fn group_version(&self) -> String {
-        if self.group.is_empty() {
-            self.version.clone()
-        } else {
-            format!("{}/{}", self.group, self.version)
+        match self.group.as_str() {
+            "" => self.version.clone(),
+            ANY => "every named group".to_owned(),
+            group => format!("{group}/{}", self.version),
         }
     }
+
+    /// Whether a kind of this group, and of this version or any, could be in it.
+    fn covers(&self, group: &str, version: Option<&str>) -> bool {
+        match self.group.as_str() {
+            ANY => !group.is_empty(),
+            own => own == group && version.is_none_or(|version| version == self.version),
+        }
+    }
+}
+
+/// One of the two roots of discovery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Which {
+    /// `/api`
+    Core,
+    /// `/apis`
+    Named,
 }
 
 impl fmt::Display for UnavailableGroup {
@@ -137,31 +159,23 @@ pub struct ServedApis {
 }
 
 impl ServedApis {
-    /// Takes what is known of groups that cannot be asked from `previous`.
-    pub(super) fn new(groups: &[&Group], previous: Option<&ServedApis>) -> Self {
+    /// The groups of each root, and why it cannot be asked, if they are only those that it had before. What is known of
+    /// single groups that cannot be asked is taken from `previous`.
+    pub(super) fn new(roots: &[(Which, &[Group], Option<&str>)], previous: Option<&ServedApis>) -> Self {
         let mut apis = Self::default();
-        for group in groups {
-            let first = apis.resources.len();
-            for version in &group.versions {
-                if let Some(reason) = &version.unavailable {
-                    apis.unavailable.push(UnavailableGroup {
-                        group: group.name.clone(),
-                        version: version.name.clone(),
-                        reason: reason.clone(),
-                    });
-                }
-                if version.unavailable.is_some() && version.resources.is_empty() {
-                    let kept = previous.map_or([].as_slice(), |previous| &previous.resources);
-                    let of_it = |known: &&Arc<ServedResource>| {
-                        known.resource.group == group.name && known.resource.version == version.name
-                    };
-                    apis.resources
-                        .extend(kept.iter().filter(of_it).map(|known| Arc::new((**known).clone())));
-                } else {
-                    apis.resources.extend(version.resources.iter().cloned().map(Arc::new));
-                }
+        for (which, groups, refusal) in roots {
+            if let Some(reason) = refusal {
+                let (group, version) = match which {
+                    Which::Core => ("", "v1"),
+                    Which::Named => (ANY, ANY),
+                };
+                apis.unavailable.push(UnavailableGroup {
+                    group: group.to_owned(),
+                    version: version.to_owned(),
+                    reason: (*reason).to_owned(),
+                });
             }
-            apis.set_versions(first);
+            apis.add(groups, refusal.is_some(), previous);
         }
         for (at, resource) in apis.resources.iter().enumerate() {
             let names = [&resource.resource.plural, &resource.resource.kind, &resource.singular];
@@ -175,12 +189,56 @@ impl ServedApis {
         apis
     }
 
+    /// Adds groups, which are known from before or come just now.
+    fn add(&mut self, groups: &[Group], remembered: bool, previous: Option<&ServedApis>) {
+        for group in groups {
+            let first = self.resources.len();
+            for version in &group.versions {
+                if let Some(reason) = &version.unavailable {
+                    self.unavailable.push(UnavailableGroup {
+                        group: group.name.clone(),
+                        version: version.name.clone(),
+                        reason: reason.clone(),
+                    });
+                }
+                if version.unavailable.is_some() && version.resources.is_empty() {
+                    let kept = previous.map_or([].as_slice(), |previous| &previous.resources);
+                    let of_it = |known: &&Arc<ServedResource>| {
+                        known.resource.group == group.name && known.resource.version == version.name
+                    };
+                    let as_remembered = |known: &Arc<ServedResource>| {
+                        Arc::new(ServedResource {
+                            remembered: true,
+                            ..(**known).clone()
+                        })
+                    };
+                    self.resources.extend(kept.iter().filter(of_it).map(as_remembered));
+                } else {
+                    let resources = version.resources.iter().cloned();
+                    self.resources.extend(resources.map(|resource| {
+                        let remembered = remembered || version.unavailable.is_some();
+                        Arc::new(ServedResource { remembered, ..resource })
+                    }));
+                }
+            }
+            self.set_versions(first);
+        }
+    }
+
     /// Resources by plural and group, in version `v1`, for tests.
     #[cfg(test)]
     pub(crate) fn listing(kinds: &[(&str, &str)]) -> Self {
         let group = |(plural, group): &(&str, &str)| Group::listing(plural, group);
         let groups: Vec<Group> = kinds.iter().map(group).collect();
-        Self::new(&groups.iter().collect::<Vec<_>>(), None)
+        Self::new(&[(Which::Named, &groups, None)], None)
+    }
+
+    /// The same, but all of it known from before, and no named group can be asked.
+    #[cfg(test)]
+    pub(crate) fn remembering(kinds: &[(&str, &str)]) -> Self {
+        let group = |(plural, group): &(&str, &str)| Group::listing(plural, group);
+        let groups: Vec<Group> = kinds.iter().map(group).collect();
+        Self::new(&[(Which::Named, &groups, Some("no"))], None)
     }
 
     /// Tells each resource of one group, which begins at `first`, in which versions it is served.
@@ -252,16 +310,17 @@ impl ServedApis {
         &self.unavailable
     }
 
+    /// What keeps it from being known whether this group, in this version or any, has more than is listed.
+    pub(crate) fn cannot_tell(&self, group: &str, version: Option<&str>) -> Option<&UnavailableGroup> {
+        let covers = |unavailable: &&UnavailableGroup| unavailable.covers(group, version);
+        self.unavailable.iter().find(covers)
+    }
+
     /// Why a lookup finds nothing.
     pub(super) fn miss(&self, lookup: &Lookup) -> DiscoveryError {
         let what = lookup.to_string();
-        let silent = self.unavailable.iter().find(|unavailable| {
-            lookup.group.as_ref() == Some(&unavailable.group)
-                && lookup
-                    .version
-                    .as_ref()
-                    .is_none_or(|version| *version == unavailable.version)
-        });
+        let group = lookup.group.as_ref();
+        let silent = group.and_then(|group| self.cannot_tell(group, lookup.version.as_deref()));
         if let Some(silent) = silent {
             return DiscoveryError::Unavailable {
                 what,

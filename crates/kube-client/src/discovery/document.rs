@@ -40,6 +40,7 @@ impl Group {
             short_names: Vec::new(),
             categories: Vec::new(),
             versions: Vec::new(),
+            remembered: false,
         };
         let version = Version {
             name: "v1".to_owned(),
@@ -127,6 +128,7 @@ fn aggregated_resource(group: &str, version: &str, resource: APIResourceDiscover
         short_names: resource.short_names,
         categories: resource.categories,
         versions: Vec::new(),
+        remembered: false,
     })
 }
 
@@ -192,6 +194,7 @@ pub(super) fn resources(group: &str, version: &str, list: APIResourceList) -> Ve
             short_names: entry.short_names.unwrap_or_default(),
             categories: entry.categories.unwrap_or_default(),
             versions: Vec::new(),
+            remembered: false,
         }
     };
     resources.into_iter().map(of_resource).collect()

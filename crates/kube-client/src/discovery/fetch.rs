@@ -16,7 +16,7 @@ use kube::core::discovery::v2::{ACCEPT_AGGREGATED_DISCOVERY_V2, APIGroupDiscover
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-use crate::discovery::apis::ServedApis;
+use crate::discovery::apis::{ServedApis, Which};
 use crate::discovery::document::{self, Group, Version};
 use crate::discovery::error::DiscoveryError;
 use crate::environment::Environment;
@@ -34,13 +34,14 @@ const AT_A_TIME: usize = 8;
 pub(super) struct Fetcher {
     core: Option<Part>,
     named: Option<Part>,
-    // What `core` and `named` were made into.
+    // What `core` and `named` were made into; `None` if more than those went into it.
     apis: Option<Arc<ServedApis>>,
 }
 
-/// The groups below one root, from an aggregated document.
+/// The groups below one root, as they came last.
 struct Part {
-    etag: HeaderValue,
+    // Of an aggregated document.
+    etag: Option<HeaderValue>,
     groups: Arc<Vec<Group>>,
 }
 
@@ -52,18 +53,28 @@ enum Root {
         groups: Arc<Vec<Group>>,
         etag: Option<HeaderValue>,
     },
+    /// It may not be read now: the groups are those of the `Part`, if there is one.
+    Refused { groups: Arc<Vec<Group>>, reason: String },
 }
 
 impl Root {
     fn groups(&self) -> &[Group] {
         match self {
-            Root::Unchanged(groups) | Root::New { groups, .. } => groups,
+            Root::Unchanged(groups) | Root::New { groups, .. } | Root::Refused { groups, .. } => groups,
+        }
+    }
+
+    /// Why it may not be read.
+    fn refusal(&self) -> Option<&str> {
+        match self {
+            Root::Unchanged(_) | Root::New { .. } => None,
+            Root::Refused { reason, .. } => Some(reason),
         }
     }
 
     fn remember(self, part: &mut Option<Part>) {
         if let Root::New { groups, etag } = self {
-            *part = etag.map(|etag| Part { etag, groups });
+            *part = Some(Part { etag, groups });
         }
     }
 }
@@ -98,42 +109,44 @@ impl Fetcher {
                 let error = if both_missing { ask.not_kubernetes() } else { named };
                 return Err(DiscoveryError::Request(error));
             }
-            (core, named) => (optional("v1", core)?, optional("", named)?),
+            (core, named) => (settle(core, self.core.as_ref())?, settle(named, self.named.as_ref())?),
         };
         if let (Root::Unchanged(_), Root::Unchanged(_), Some(apis)) = (&core, &named, &self.apis) {
             return Ok(Arc::clone(apis));
         }
-        let groups: Vec<&Group> = core.groups().iter().chain(named.groups()).collect();
-        let apis = Arc::new(ServedApis::new(&groups, previous.as_deref()));
+        let answers = [
+            (Which::Core, core.groups(), core.refusal()),
+            (Which::Named, named.groups(), named.refusal()),
+        ];
+        let apis = Arc::new(ServedApis::new(&answers, previous.as_deref()));
         for unavailable in apis.unavailable() {
             tracing::warn!(cluster = %env.cluster, "discovery: {unavailable}");
         }
-        self.apis = Some(Arc::clone(&apis));
+        let whole = core.refusal().or(named.refusal()).is_none();
+        self.apis = whole.then(|| Arc::clone(&apis));
         core.remember(&mut self.core);
         named.remember(&mut self.named);
         Ok(apis)
     }
 }
 
-/// A root that is missing is empty; one that is forbidden is a group that cannot be asked; anything else fails the whole.
-fn optional(version: &str, root: Result<Root, WatchError>) -> Result<Root, DiscoveryError> {
-    let groups = match root {
-        Ok(root) => return Ok(root),
-        Err(error) if error.kind == WatchErrorKind::NotFound => Vec::new(),
-        Err(error) if error.kind == WatchErrorKind::Forbidden => vec![Group {
-            name: String::new(),
-            versions: vec![Version {
-                name: version.to_owned(),
-                resources: Vec::new(),
-                unavailable: Some(error.message),
-            }],
-        }],
-        Err(error) => return Err(DiscoveryError::Request(error)),
-    };
-    Ok(Root::New {
-        groups: Arc::new(groups),
-        etag: None,
-    })
+/// What a root comes to that brought this, and `part` before. One that may not be read keeps what was known; one that was
+/// never there is empty. Anything else fails the whole, and so does one that has vanished: what it had has not vanished with
+/// it, rather is it somebody else who answers.
+fn settle(root: Result<Root, WatchError>, part: Option<&Part>) -> Result<Root, DiscoveryError> {
+    let known = || part.map_or_else(Arc::default, |part| Arc::clone(&part.groups));
+    match root {
+        Ok(root) => Ok(root),
+        Err(error) if error.kind == WatchErrorKind::Forbidden => Ok(Root::Refused {
+            groups: known(),
+            reason: error.message,
+        }),
+        Err(error) if error.kind == WatchErrorKind::NotFound && known().is_empty() => Ok(Root::New {
+            groups: known(),
+            etag: None,
+        }),
+        Err(error) => Err(DiscoveryError::Request(error)),
+    }
 }
 
 struct Ask<'a> {
@@ -144,7 +157,7 @@ struct Ask<'a> {
 impl Ask<'_> {
     /// Every group below `/api` or `/apis`.
     async fn root(&self, path: &str, known: Option<&Part>) -> Result<Root, WatchError> {
-        let etag = known.map(|part| &part.etag);
+        let etag = known.and_then(|part| part.etag.as_ref());
         let mut response = self.send(path, ACCEPT_AGGREGATED_DISCOVERY_V2, etag).await;
         if response
             .as_ref()

@@ -1,4 +1,7 @@
-//! Discovery against a scripted server: forms of answers, pace, sharing, failures.
+//! Discovery against a scripted server: forms of answers, pace, sharing, failures. Every test ends its client, which asserts
+//! that nothing is left of it.
+
+mod partial;
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -18,6 +21,7 @@ use crate::client::Client;
 use crate::error::WatchErrorKind;
 use crate::object::Scope;
 use crate::sync::Mutex;
+use crate::testing::TestClient;
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 const PLAIN: &str = "application/json";
@@ -49,7 +53,7 @@ impl Script {
         self.asked.lock().len()
     }
 
-    fn client(self: &Arc<Self>) -> Client {
+    fn client(self: &Arc<Self>) -> TestClient {
         let script = Arc::clone(self);
         let service = tower::service_fn(move |request: Request<Body>| {
             let script = Arc::clone(&script);
@@ -80,7 +84,7 @@ impl Script {
                 Ok::<_, Infallible>(response.body(Body::from(body)).unwrap())
             }
         });
-        Client::new(kube::Client::new(service, "default")).unwrap()
+        TestClient::new(Client::new(kube::Client::new(service, "default")).unwrap())
     }
 
     /// Answers as a server since 1.26, with these groups beside the core group.
@@ -227,13 +231,15 @@ async fn aggregated_answers_are_looked_up_in_every_direction() {
     assert_eq!(script.asked(), 2, "one aggregated document for each root");
     let error = discovery.find(Lookup::kind("widgets")).await.unwrap_err();
     assert!(error.is_not_served(), "a plural is no kind: {error}");
+    client.end().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn older_servers_are_asked_group_by_group() {
     let script = Script::new();
     script.plain();
-    let discovery = script.client().discovery();
+    let client = script.client();
+    let discovery = client.discovery();
     let pods = discovery.find(Lookup::named("po")).await.unwrap();
     assert_eq!(pods.resource.api_version, "v1");
     assert_eq!(pods.categories, ["all"]);
@@ -258,6 +264,7 @@ async fn older_servers_are_asked_group_by_group() {
     let all: Vec<_> = apis.category("all").map(|found| found.resource.kind.as_str()).collect();
     assert_eq!(all, ["Pod"]);
     assert_eq!(script.asked(), 6);
+    client.end().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -270,7 +277,8 @@ async fn group_that_fails_is_named_and_breaks_no_other() {
         PLAIN,
         json!({"kind": "Status", "code": 503, "message": "no endpoints"}),
     );
-    let discovery = script.client().discovery();
+    let client = script.client();
+    let discovery = client.discovery();
     assert!(discovery.find(Lookup::named("hpa")).await.is_ok());
     let apis = discovery.served().await.unwrap();
     let [silent] = apis.unavailable() else {
@@ -306,6 +314,7 @@ async fn group_that_fails_is_named_and_breaks_no_other() {
         discovery.find(Lookup::kind("PodMetrics")).await.is_ok(),
         "what was known of it stays"
     );
+    client.end().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -321,7 +330,8 @@ async fn stale_aggregated_group_is_named_and_keeps_what_was_known() {
         widgets(),
         metrics(json!([resource("pods", "PodMetrics", &[])]), "Current"),
     ]);
-    let discovery = script.client().discovery();
+    let client = script.client();
+    let discovery = client.discovery();
     assert!(discovery.find(Lookup::kind("PodMetrics")).await.is_ok());
     script.aggregated(&[widgets(), metrics(json!([]), "Stale")]);
     let apis = discovery.refresh().await.unwrap();
@@ -336,6 +346,7 @@ async fn stale_aggregated_group_is_named_and_keeps_what_was_known() {
         gone.is_not_served() && !gone.is_retryable(),
         "the group itself is gone: {gone}"
     );
+    client.end().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -347,11 +358,13 @@ async fn entries_without_a_name_or_kind_are_skipped() {
         {"resources": [resource("lost", "Lost", &[])]},
     ]);
     script.aggregated(&[group("x.io", &odd)]);
-    let discovery = script.client().discovery();
+    let client = script.client();
+    let discovery = client.discovery();
     let apis = discovery.served().await.unwrap();
     let of_group: Vec<_> = apis.iter().filter(|found| found.resource.group == "x.io").collect();
     assert_eq!(of_group.len(), 1);
     assert_eq!(of_group[0].resource.kind, "Widget");
+    client.end().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -361,7 +374,8 @@ async fn unchanged_documents_are_not_sent_again() {
     for (path, tag) in [("/api", "\"core\""), ("/apis", "\"named\"")] {
         script.answers.lock().get_mut(path).unwrap().2 = Some(tag);
     }
-    let discovery = script.client().discovery();
+    let client = script.client();
+    let discovery = client.discovery();
     let first = discovery.served().await.unwrap();
     let second = discovery.refresh().await.unwrap();
     assert!(Arc::ptr_eq(&first, &second), "nothing was decoded again");
@@ -386,13 +400,15 @@ async fn unchanged_documents_are_not_sent_again() {
     let third = discovery.refresh().await.unwrap();
     assert!(third.find(&Lookup::kind("Gizmo")).is_some() && third.find(&Lookup::named("po")).is_some());
     assert!(third.find(&Lookup::kind("Widget")).is_none());
+    client.end().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn misses_ask_again_at_a_bounded_pace() {
     let script = Script::new();
     script.aggregated(&[]);
-    let discovery = script.client().discovery();
+    let client = script.client();
+    let discovery = client.discovery();
     let start = tokio::time::Instant::now();
     let mut misses = 0;
     while start.elapsed() < Duration::from_secs(59) {
@@ -408,6 +424,7 @@ async fn misses_ask_again_at_a_bounded_pace() {
     script.aggregated(&[widgets()]);
     tokio::time::advance(Duration::from_secs(5)).await;
     assert!(discovery.find(Lookup::kind("Widget")).await.is_ok());
+    client.end().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -416,7 +433,8 @@ async fn callers_share_one_attempt() {
     script.aggregated(&[widgets()]);
     let gate = Arc::new(Semaphore::new(0));
     *script.gate.lock() = Some(Arc::clone(&gate));
-    let discovery = script.client().discovery();
+    let client = script.client();
+    let discovery = client.discovery();
     let first = tokio::spawn({
         let discovery = discovery.clone();
         async move { discovery.find(Lookup::kind("Widget")).await }
@@ -453,13 +471,15 @@ async fn callers_share_one_attempt() {
     let (early, late) = tokio::join!(early, late);
     assert!(early.is_ok() && late.iter().all(Result::is_ok));
     assert_eq!(script.asked(), 8);
+    client.end().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn invalidation_has_the_next_lookup_ask_and_falls_back_to_what_was_known() {
     let script = Script::new();
     script.aggregated(&[widgets()]);
-    let discovery = script.client().discovery();
+    let client = script.client();
+    let discovery = client.discovery();
     discovery.find(Lookup::kind("Widget")).await.unwrap();
     script.aggregated(&[]);
     discovery.find(Lookup::kind("Widget")).await.expect("still remembered");
@@ -479,12 +499,14 @@ async fn invalidation_has_the_next_lookup_ask_and_falls_back_to_what_was_known()
     assert!(discovery.served().await.is_ok());
     let error = discovery.find(Lookup::kind("Gizmo")).await.unwrap_err();
     assert!(matches!(error, DiscoveryError::Request(_)), "{error:?}");
+    client.end().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn failures_are_typed_and_not_repeated_in_a_hot_loop() {
     let script = Script::new();
-    let discovery = script.client().discovery();
+    let client = script.client();
+    let discovery = client.discovery();
     let kind_of = |error: &DiscoveryError| match error {
         DiscoveryError::Request(error) => error.kind.clone(),
         other => panic!("{other:?}"),
@@ -529,6 +551,7 @@ async fn failures_are_typed_and_not_repeated_in_a_hot_loop() {
     let error = discovery.refresh().await.unwrap_err();
     assert_eq!(kind_of(&error), WatchErrorKind::NoAnswer);
     assert!(error.is_retryable());
+    client.end().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -536,20 +559,22 @@ async fn unreachable_server_is_told_as_such() {
     let service = tower::service_fn(|_: Request<Body>| async {
         Err::<Response<Body>, _>(std::io::Error::from(std::io::ErrorKind::ConnectionRefused))
     });
-    let client = Client::new(kube::Client::new(service, "default")).unwrap();
+    let client = TestClient::new(Client::new(kube::Client::new(service, "default")).unwrap());
     let error = client.discovery().find(Lookup::kind("Pod")).await.unwrap_err();
     assert!(
         matches!(&error, DiscoveryError::Request(error) if error.kind == WatchErrorKind::Unreachable),
         "{error:?}"
     );
     assert!(error.is_retryable());
+    client.end().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn miss_names_what_comes_near() {
     let script = Script::new();
     script.aggregated(&[widgets()]);
-    let discovery = script.client().discovery();
+    let client = script.client();
+    let discovery = client.discovery();
     let close = |lookup: Lookup| {
         let discovery = discovery.clone();
         async move {
@@ -571,4 +596,5 @@ async fn miss_names_what_comes_near() {
         error.to_string(),
         "the server does not serve kind Wigdet in group x.io (did you mean Widget?)"
     );
+    client.end().await;
 }

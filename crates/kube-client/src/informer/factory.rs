@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
-use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
+use kube::core::{ApiResource, DynamicObject, GroupVersionResource, PartialObjectMeta};
 
+use crate::crd::Crds;
 use crate::discovery::{Lookup, Mapper};
 use crate::environment::Environment;
 use crate::error::RegisterError;
@@ -189,14 +190,16 @@ pub struct Informers {
     env: Arc<Environment>,
     registry: Arc<Registry>,
     discovery: Arc<Mapper>,
+    crds: Arc<Crds>,
 }
 
 impl Informers {
-    pub(crate) fn new(env: Arc<Environment>, registry: Arc<Registry>, discovery: Arc<Mapper>) -> Self {
+    pub(crate) fn new(env: Arc<Environment>, registry: Arc<Registry>, discovery: Arc<Mapper>, crds: Arc<Crds>) -> Self {
         Self {
             env,
             registry,
             discovery,
+            crds,
         }
     }
 
@@ -206,9 +209,9 @@ impl Informers {
     ///
     /// [`RegisterError::TransformConflict`] if it was asked for before with another transform,
     /// [`RegisterError::InvalidNamespace`] for what cannot be the name of a namespace, [`RegisterError::NoNamespaces`]
-    /// for an empty set of them. With a client that is restricted to namespaces, [`RegisterError::OutsideNamespaces`] for
-    /// others, and [`RegisterError::UnknownScope`] for all namespaces of a dynamic kind of which only the server knows
-    /// whether it has any.
+    /// for an empty set of them, [`RegisterError::OutsideNamespaces`] for others than those that the client is restricted to.
+    /// [`RegisterError::UnknownScope`] if namespaces matter, by the options or by the client's restriction, and it is not
+    /// known whether the kind lives in them, as for dynamic kinds whose [scope](InformerOptions::scope) nobody has told.
     #[track_caller]
     pub fn typed<K: Object<DynamicType: Default>>(
         &self,
@@ -256,46 +259,53 @@ impl Informers {
         dynamic_type: &K::DynamicType,
         mut options: InformerOptions<K>,
     ) -> Result<Informer<K>, RegisterError> {
-        options.namespaces = self.covered::<K>(dynamic_type, options.namespaces)?;
+        options.scope = self.scope_of::<K>(dynamic_type, options.scope);
+        options.namespaces = self.covered(dynamic_type, &options)?;
         self.registry
             .get_or_insert(&self.env, dynamic_type, options, Location::caller())
     }
 
-    /// What an informer covers that is asked to cover `wanted`, with the restriction of the client.
+    /// What an informer covers that is asked for with these options, whose scope is what is known of it, under the
+    /// restriction of the client. No namespaces for a kind that does not live in them: the server has no such path.
     fn covered<K: Object>(
         &self,
         dynamic_type: &K::DynamicType,
-        wanted: Namespaces,
+        options: &InformerOptions<K>,
     ) -> Result<Namespaces, RegisterError> {
-        let allowed = &self.env.namespaces;
-        if *allowed == Namespaces::All || K::scope(dynamic_type) == Scope::Cluster {
-            return Ok(wanted);
+        let (wanted, allowed) = (&options.namespaces, &self.env.namespaces);
+        if *wanted == Namespaces::All && *allowed == Namespaces::All {
+            return Ok(Namespaces::All);
+        }
+        let resource = || InformerKey::of::<K>(dynamic_type, options).id().resource;
+        match options.scope {
+            Scope::Cluster => Ok(Namespaces::All),
+            Scope::Namespaced => restrict(wanted, allowed).ok_or_else(|| RegisterError::OutsideNamespaces {
+                resource: resource(),
+                namespaces: wanted.clone(),
+                allowed: allowed.clone(),
+            }),
+            Scope::Unknown => Err(RegisterError::UnknownScope {
+                resource: resource(),
+                namespaces: restrict(wanted, allowed).unwrap_or_else(|| wanted.clone()),
+            }),
+        }
+    }
+
+    /// The scope of a kind, by its type, by what the server has told, or by `said`.
+    fn scope_of<K: Object>(&self, dynamic_type: &K::DynamicType, said: Scope) -> Scope {
+        let by_type = K::scope(dynamic_type);
+        if by_type != Scope::Unknown {
+            return by_type;
         }
         let resource = K::api_resource(dynamic_type);
-        let id = || {
-            InformerKey::of::<K>(dynamic_type, &InformerOptions::default())
-                .id()
-                .resource
-        };
-        if K::scope(dynamic_type) == Scope::Unknown && wanted == Namespaces::All {
-            let known = self.discovery.known();
-            let found = known.as_ref().and_then(|(apis, _)| apis.find(&Lookup::from(&resource)));
-            match found.map(|found| found.scope()) {
-                Some(Scope::Namespaced) => {}
-                Some(Scope::Cluster) => return Ok(wanted),
-                Some(Scope::Unknown) | None => {
-                    return Err(RegisterError::UnknownScope {
-                        resource: id(),
-                        allowed: allowed.clone(),
-                    });
-                }
-            }
+        let gvr = GroupVersionResource::gvr(&resource.group, &resource.version, &resource.plural);
+        let by_definition = self.crds.scope(&gvr);
+        if by_definition != Scope::Unknown {
+            return by_definition;
         }
-        restrict(&wanted, allowed).ok_or_else(|| RegisterError::OutsideNamespaces {
-            resource: id(),
-            namespaces: wanted,
-            allowed: allowed.clone(),
-        })
+        let known = self.discovery.known();
+        let found = known.as_ref().and_then(|(apis, _)| apis.find(&Lookup::from(&gvr)));
+        found.map_or(said, |found| found.scope())
     }
 
     /// Stops an informer and forgets it; asking for it again makes a new one. Handles that others hold show the last

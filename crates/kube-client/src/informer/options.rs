@@ -147,6 +147,8 @@ pub struct InformerOptions<K> {
     pub(crate) labels: Selector,
     pub(crate) fields: String,
     pub(crate) keep_managed_fields: bool,
+    // What whoever asks knows of the kind's scope.
+    pub(crate) scope: Scope,
     pub(crate) transform: Option<Transform<K>>,
     pub(crate) tuning: Tuning,
 }
@@ -180,6 +182,7 @@ impl<K> Default for InformerOptions<K> {
             labels: Selector::default(),
             fields: String::new(),
             keep_managed_fields: false,
+            scope: Scope::Unknown,
             transform: None,
             tuning: Tuning::default(),
         }
@@ -193,6 +196,7 @@ impl<K> Clone for InformerOptions<K> {
             labels: self.labels.clone(),
             fields: self.fields.clone(),
             keep_managed_fields: self.keep_managed_fields,
+            scope: self.scope,
             transform: self.transform.clone(),
             tuning: self.tuning.clone(),
         }
@@ -206,6 +210,7 @@ impl<K> fmt::Debug for InformerOptions<K> {
             .field("labels", &self.labels.to_string())
             .field("fields", &self.fields)
             .field("keep_managed_fields", &self.keep_managed_fields)
+            .field("scope", &self.scope)
             .field("transform", &self.transform)
             .field("tuning", &self.tuning)
             .finish()
@@ -214,9 +219,33 @@ impl<K> fmt::Debug for InformerOptions<K> {
 
 impl<K> InformerOptions<K> {
     /// Identity: the namespaces to cover. Default: all.
+    ///
+    /// Cluster-scoped kinds ignore it. The Rust type of a dynamic kind does not tell its scope: then it has to be said by
+    /// [`scope`](Self::scope) or known from the server, or the registration is refused.
     #[must_use]
     pub fn namespaces(mut self, namespaces: Namespaces) -> Self {
         self.namespaces = namespaces;
+        self
+    }
+
+    /// Whether the kind lives in namespaces, for dynamic kinds, whose Rust type does not tell. It matters only where
+    /// namespaces do: with [`namespaces`](Self::namespaces), or with a client that is
+    /// [restricted](crate::ClientBuilder::namespaces) to some. Default: unknown.
+    ///
+    /// Where the type tells, it decides; then the server, as far as its answer is known already: from the kind's definition, if
+    /// the [CRD watcher](crate::CrdWatcher) runs, or from an earlier answer of [discovery](crate::Discovery). What is said
+    /// here comes last.
+    ///
+    /// ```
+    /// use kube_client::{InformerOptions, Namespaces, Scope};
+    ///
+    /// let options = InformerOptions::<kube::core::DynamicObject>::default()
+    ///     .scope(Scope::Namespaced)
+    ///     .namespaces(Namespaces::one("prod"));
+    /// ```
+    #[must_use]
+    pub fn scope(mut self, scope: Scope) -> Self {
+        self.scope = scope;
         self
     }
 
@@ -284,6 +313,8 @@ impl<K> InformerOptions<K> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct InformerKey {
     pub(crate) kind: TypeId,
+    // The name of `kind`.
+    pub(crate) object_type: &'static str,
     pub(crate) resource: ApiResource,
     pub(crate) representation: Representation,
     pub(crate) namespaces: Namespaces,
@@ -294,12 +325,17 @@ pub(crate) struct InformerKey {
 
 impl InformerKey {
     pub(crate) fn of<K: Object>(dynamic_type: &K::DynamicType, options: &InformerOptions<K>) -> Self {
-        let namespaces = match K::scope(dynamic_type) {
+        let scope = match K::scope(dynamic_type) {
+            Scope::Unknown => options.scope,
+            known => known,
+        };
+        let namespaces = match scope {
             Scope::Cluster => Namespaces::All,
             Scope::Namespaced | Scope::Unknown => options.namespaces.clone().canonical(),
         };
         Self {
             kind: TypeId::of::<K>(),
+            object_type: std::any::type_name::<K>(),
             resource: K::api_resource(dynamic_type),
             representation: K::representation(),
             namespaces,
@@ -317,20 +353,25 @@ impl InformerKey {
         };
         InformerId {
             resource: format!("{}{group}/{}", self.resource.plural, self.resource.version),
+            object_type: self.object_type,
             representation: self.representation,
             namespaces: self.namespaces.clone(),
             labels: self.labels.clone(),
             fields: self.fields.clone(),
+            keeps_managed_fields: self.keep_managed_fields,
         }
     }
 }
 
-/// Names one informer in errors, logs and statistics.
+/// Names one informer in errors, logs and statistics: everything that tells it from the others of its client. The text form
+/// leaves the Rust type out.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct InformerId {
     /// Plural, group and version: `deployments.apps/v1`.
     pub resource: String,
+    /// The Rust type of its objects, as [`std::any::type_name`] writes it.
+    pub object_type: &'static str,
     /// How the server is asked to send the objects.
     pub representation: Representation,
     /// The namespaces covered.
@@ -339,6 +380,8 @@ pub struct InformerId {
     pub labels: String,
     /// The field selector in canonical form; empty if none.
     pub fields: String,
+    /// Whether it keeps `metadata.managedFields`.
+    pub keeps_managed_fields: bool,
 }
 
 impl InformerId {
@@ -359,6 +402,9 @@ impl fmt::Display for InformerId {
         }
         if !self.fields.is_empty() {
             write!(f, " with fields {}", self.fields)?;
+        }
+        if self.keeps_managed_fields {
+            f.write_str(" with managed fields")?;
         }
         match self.representation {
             Representation::Typed => Ok(()),
@@ -470,6 +516,10 @@ mod tests {
         assert_eq!(
             key(&options).id().to_string(),
             "pods/v1 in namespace prod with fields a=b"
+        );
+        assert_eq!(
+            key(&options.keep_managed_fields()).id().to_string(),
+            "pods/v1 in namespace prod with fields a=b with managed fields"
         );
         let several = |names: &[String]| {
             let options = InformerOptions::default().namespaces(Namespaces::many(names));
