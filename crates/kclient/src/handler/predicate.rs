@@ -37,7 +37,7 @@ pub fn spec_changed<K: Object>(event: &Event<K>) -> bool {
     })
 }
 
-/// Whether `metadata.generation` differs, as it does when the spec was changed. For kinds without a generation (ConfigMaps, say)
+/// Whether `metadata.generation` differs, as it does when the spec was changed. For kinds without a generation (config maps, say)
 /// no update counts: [`spec_changed`] is for any kind, and also sees that a deletion has begun.
 pub fn generation_changed<K: Object>(event: &Event<K>) -> bool {
     changed(event, |old, new| old.generation != new.generation)
@@ -104,10 +104,12 @@ pub fn only<K: Object, H: EventHandler<K>>(
     }
 }
 
+type Predicate<K> = Box<dyn FnMut(&Event<K>) -> bool + Send>;
+
 /// See [`only`].
 pub struct Only<K, H> {
     handler: H,
-    predicate: Box<dyn FnMut(&Event<K>) -> bool + Send>,
+    predicate: Predicate<K>,
 }
 
 impl<K: Object, H: EventHandler<K>> Only<K, H> {

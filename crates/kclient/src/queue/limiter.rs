@@ -131,7 +131,9 @@ impl<T: Clone + Eq + Hash> Failures<T> {
 
 impl<T> std::fmt::Debug for Failures<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Failures").field("keys", &self.len).finish()
+        f.debug_struct("Failures")
+            .field("keys", &self.len)
+            .finish_non_exhaustive()
     }
 }
 

@@ -60,7 +60,7 @@ impl<T> Slot<T> {
 
 /// All slots.
 pub(super) struct Slots<T> {
-    slots: Vec<Slot<T>>,
+    all: Vec<Slot<T>>,
     /// Slots in state `Free`.
     free: Vec<u32>,
     /// Invariant: the numbers of all slots that are not `Free`, by the hash of their key.
@@ -72,7 +72,7 @@ pub(super) struct Slots<T> {
 impl<T: Clone + Eq> Slots<T> {
     pub(super) fn new() -> Self {
         Self {
-            slots: Vec::new(),
+            all: Vec::new(),
             free: Vec::new(),
             index: HashTable::new(),
             most: 0,
@@ -80,6 +80,7 @@ impl<T: Clone + Eq> Slots<T> {
     }
 
     /// How many keys are known.
+    #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.index.len()
     }
@@ -87,7 +88,7 @@ impl<T: Clone + Eq> Slots<T> {
     #[inline]
     pub(super) fn find(&self, hash: u64, key: &T) -> Option<u32> {
         let is_key = |number: &u32| {
-            let slot = &self.slots[*number as usize];
+            let slot = &self.all[*number as usize];
             slot.hash == hash && slot.key.as_ref() == Some(key)
         };
         self.index.find(hash, is_key).copied()
@@ -107,23 +108,23 @@ impl<T: Clone + Eq> Slots<T> {
             started: Tick::START,
         };
         let (number, is_new) = if let Some(number) = self.free.pop() {
-            self.slots[number as usize] = slot;
+            self.all[number as usize] = slot;
             (number, false)
         } else {
             // The links of 2^32 slots alone are 80 GB.
-            let number = u32::try_from(self.slots.len()).expect("fewer than 2^32 distinct keys");
-            self.slots.push(slot);
+            let number = u32::try_from(self.all.len()).expect("fewer than 2^32 distinct keys");
+            self.all.push(slot);
             (number, true)
         };
-        let Self { index, slots, .. } = self;
-        index.insert_unique(hash, number, |number| slots[*number as usize].hash);
+        let Self { index, all, .. } = self;
+        index.insert_unique(hash, number, |number| all[*number as usize].hash);
         self.most = self.most.max(self.index.len());
         (number, is_new)
     }
 
     /// Gives a slot up. The key has to be dropped outside of the lock.
     pub(super) fn release(&mut self, number: u32) -> Option<T> {
-        let slot = &mut self.slots[number as usize];
+        let slot = &mut self.all[number as usize];
         slot.state = State::Free;
         let key = slot.key.take();
         if let Ok(entry) = self.index.find_entry(slot.hash, |candidate| *candidate == number) {
@@ -141,29 +142,29 @@ impl<T: Clone + Eq> Slots<T> {
             return false;
         }
         let most = std::mem::take(&mut self.most);
-        self.slots.len() > KEPT_SLOTS && most < self.slots.len() / 4
+        self.all.len() > KEPT_SLOTS && most < self.all.len() / 4
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Slot<T>> {
-        self.slots.iter_mut()
+        self.all.iter_mut()
     }
 
     #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Slot<T>)> {
-        (0..).zip(&self.slots)
+        (0..).zip(&self.all)
     }
 
     #[cfg(test)]
     pub(super) fn allocated(&self) -> usize {
-        self.slots.capacity()
+        self.all.capacity()
     }
 
     #[cfg(test)]
     pub(super) fn check_invariants(&self) {
-        let free = self.slots.iter().filter(|slot| slot.state == State::Free).count();
+        let free = self.all.iter().filter(|slot| slot.state == State::Free).count();
         assert_eq!(free, self.free.len());
-        assert_eq!(self.slots.len() - free, self.index.len());
-        for slot in &self.slots {
+        assert_eq!(self.all.len() - free, self.index.len());
+        for slot in &self.all {
             assert_eq!(slot.key.is_none(), slot.state == State::Free);
         }
     }
@@ -174,13 +175,13 @@ impl<T> std::ops::Index<u32> for Slots<T> {
 
     #[inline]
     fn index(&self, number: u32) -> &Slot<T> {
-        &self.slots[number as usize]
+        &self.all[number as usize]
     }
 }
 
 impl<T> std::ops::IndexMut<u32> for Slots<T> {
     #[inline]
     fn index_mut(&mut self, number: u32) -> &mut Slot<T> {
-        &mut self.slots[number as usize]
+        &mut self.all[number as usize]
     }
 }

@@ -85,6 +85,7 @@ impl<T> Mutex<T> {
         }
     }
 
+    #[expect(clippy::unnecessary_wraps, reason = "the form of the lock that it stands in for")]
     pub(crate) fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
         Ok(match self {
             Self::Std(lock) => MutexGuard::Std(lock.lock().unwrap_or_else(PoisonError::into_inner), Held::new()),

@@ -1,6 +1,8 @@
 //! Each predicate on each kind of event, and how they combine.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -10,15 +12,17 @@ use super::*;
 use crate::handler::object_handler;
 
 fn pod(change: impl FnOnce(&mut ObjectMeta)) -> Arc<Pod> {
-    let mut pod = Pod::default();
-    pod.metadata = ObjectMeta {
+    let mut metadata = ObjectMeta {
         name: Some("web".to_owned()),
         resource_version: Some("1".to_owned()),
         generation: Some(1),
         ..ObjectMeta::default()
     };
-    change(&mut pod.metadata);
-    Arc::new(pod)
+    change(&mut metadata);
+    Arc::new(Pod {
+        metadata,
+        ..Pod::default()
+    })
 }
 
 fn to(change: impl FnOnce(&mut ObjectMeta)) -> Event<Pod> {
@@ -28,8 +32,10 @@ fn to(change: impl FnOnce(&mut ObjectMeta)) -> Event<Pod> {
     }
 }
 
-fn one(value: &str) -> Option<std::collections::BTreeMap<String, String>> {
-    Some([("key".to_owned(), value.to_owned())].into())
+type Map = BTreeMap<String, String>;
+
+fn one(value: &str) -> Map {
+    [("key".to_owned(), value.to_owned())].into()
 }
 
 /// An update of each kind, by what it changes.
@@ -45,8 +51,8 @@ fn updates() -> Vec<(&'static str, Event<Pod>)> {
         ),
         ("version", to(|meta| meta.resource_version = Some("2".to_owned()))),
         ("generation", to(|meta| meta.generation = Some(2))),
-        ("labels", to(|meta| meta.labels = one("v"))),
-        ("annotations", to(|meta| meta.annotations = one("v"))),
+        ("labels", to(|meta| meta.labels = Some(one("v")))),
+        ("annotations", to(|meta| meta.annotations = Some(one("v")))),
         (
             "deletion",
             to(|meta| meta.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH))),
@@ -124,8 +130,8 @@ fn predicates_combine() {
 // [H2] no labels are an empty map; a changed or a removed value is a change
 #[test]
 fn absent_and_empty_maps_are_equal() {
-    type Map = Option<std::collections::BTreeMap<String, String>>;
-    let cases: [(Map, Map, bool); 6] = [
+    let one = |value| Some(one(value));
+    let cases: [(Option<Map>, Option<Map>, bool); 6] = [
         (None, None, false),
         (None, Some([].into()), false),
         (Some([].into()), None, false),
@@ -150,15 +156,15 @@ fn absent_and_empty_maps_are_equal() {
 // [H2] any handler can be narrowed; what it is not told, it does not see
 #[test]
 fn only_narrows_a_handler() {
-    let count = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let count = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&count);
     let inner = object_handler(move |_: &Arc<Pod>| {
-        counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        counted.fetch_add(1, Ordering::SeqCst);
     });
     let mut handler = only(inner, labels_changed).boxed();
     assert_eq!((handler.batch_size(), handler.runs_on()), (1, RunsOn::Task));
     for (_, event) in updates() {
         assert!(matches!(handler.handle(&[event]), Handled::Done));
     }
-    assert_eq!(count.load(std::sync::atomic::Ordering::SeqCst), 1);
+    assert_eq!(count.load(Ordering::SeqCst), 1);
 }

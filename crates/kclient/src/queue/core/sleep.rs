@@ -23,6 +23,7 @@ use crate::queue::time::Tick;
 
 /// What happened under the present lock that somebody outside has to be told.
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of one turn of the lock")]
 pub(super) struct News {
     /// Keys that became ready and that no consumer was woken for.
     pub(super) fresh: usize,

@@ -60,11 +60,12 @@ fn exponential_never_overflows() {
 // [Q5] figures that cannot work are refused, with an error that names them
 #[test]
 fn impossible_figures_are_refused_by_name() {
+    type Exponential = ExponentialFailure<u8>;
+
     fn refusal<L>(made: Result<L, LimiterError>) -> String {
         made.err().expect("it is refused").to_string()
     }
     let second = Duration::from_secs(1);
-    type Exponential = ExponentialFailure<u8>;
     assert_eq!(
         Exponential::new(second, ms(5)).err(),
         Some(LimiterError::MaxBelowBase {
