@@ -50,6 +50,7 @@ mod metrics;
 mod model;
 #[cfg(test)]
 mod oracle;
+mod outcomes;
 mod ready;
 mod runner;
 mod slots;

@@ -14,21 +14,21 @@ use std::fmt;
 use std::hash::Hash;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
 #[cfg(feature = "client")]
 use kube_client::ObjectKey;
-use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::builder::{Options, QueueBuilder, Reconcile};
 use super::error::{NotClosed, Panicked, QueueClosed, ReconcileError, RunError, TimedOut};
-use super::export::{Outcome, ReconcileSeries};
+use super::export::Outcome;
 use super::item::Item;
 use super::metrics::QueueMetrics;
+use super::outcomes::{Active, Outcomes};
 use super::snapshot::Snapshot;
 use super::workqueue::{AddOptions, WorkQueue};
 
@@ -86,43 +86,6 @@ struct Inner<T> {
     /// Cancelled once no reconcile runs and none will.
     closed: CancellationToken,
     outcomes: Outcomes,
-}
-
-/// What became of the reconciles. Counters are independent of each other: nothing is ordered by them.
-struct Outcomes {
-    /// By [`Outcome`].
-    ended: [AtomicU64; 6],
-    gave_up: AtomicU64,
-    active: AtomicUsize,
-    /// Told when the first reconcile begins to run.
-    busy: Notify,
-    series: ReconcileSeries,
-}
-
-impl Outcomes {
-    fn new(queue: &str) -> Self {
-        Self {
-            ended: Default::default(),
-            gave_up: AtomicU64::new(0),
-            active: AtomicUsize::new(0),
-            busy: Notify::new(),
-            series: ReconcileSeries::new(queue),
-        }
-    }
-
-    fn ended(&self, outcome: Outcome) {
-        self.ended[outcome as usize].fetch_add(1, Ordering::Relaxed);
-        self.series.ended(outcome);
-    }
-
-    fn gave_up(&self) {
-        self.gave_up.fetch_add(1, Ordering::Relaxed);
-        self.series.gave_up();
-    }
-
-    fn count(&self, outcome: Outcome) -> u64 {
-        self.ended[outcome as usize].load(Ordering::Relaxed)
-    }
 }
 
 impl<T: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static> Queue<T> {
@@ -240,7 +203,7 @@ impl<T: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static> Queue<T> {
             }
             let grace = inner.options.grace;
             if tokio::time::timeout(grace, join(&mut workers)).await.is_err() {
-                let dropped = inner.outcomes.active.load(Ordering::Relaxed);
+                let dropped = inner.outcomes.active();
                 tracing::warn!(
                     queue = self.name(),
                     dropped,
@@ -314,21 +277,7 @@ impl<T: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static> Queue<T> {
 
     /// What the queue counted and measured so far.
     pub fn metrics(&self) -> QueueMetrics {
-        let outcomes = &self.inner.outcomes;
-        let terminal_errors_total = outcomes.count(Outcome::Terminal);
-        let panics_total = outcomes.count(Outcome::Panic);
-        let timeouts_total = outcomes.count(Outcome::Timeout);
-        QueueMetrics {
-            workqueue: self.inner.work.metrics(),
-            succeeded_total: outcomes.count(Outcome::Done),
-            requeue_after_total: outcomes.count(Outcome::RequeueAfter),
-            errors_total: outcomes.count(Outcome::Error) + terminal_errors_total + panics_total + timeouts_total,
-            terminal_errors_total,
-            panics_total,
-            timeouts_total,
-            gave_up_total: outcomes.gave_up.load(Ordering::Relaxed),
-            active_workers: outcomes.active.load(Ordering::Relaxed),
-        }
+        self.inner.outcomes.metrics(self.inner.work.metrics())
     }
 
     /// What is queued, processed and delayed, as [`WorkQueue::snapshot`].
@@ -453,11 +402,11 @@ impl<T: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static> Inner<T> {
     /// Brings the gauges of unfinished work up to date, for ever; without a timer while nothing runs.
     async fn report_unfinished(&self) -> Infallible {
         loop {
-            self.outcomes.busy.notified().await;
+            self.outcomes.busy().await;
             loop {
                 tokio::time::sleep(REPORT_INTERVAL).await;
                 self.work.report_unfinished();
-                if self.outcomes.active.load(Ordering::Relaxed) == 0 {
+                if self.outcomes.active() == 0 {
                     break;
                 }
             }
@@ -513,26 +462,6 @@ struct Alive<T: Clone + Eq + Hash + Send + Sync + 'static>(Arc<Inner<T>>);
 impl<T: Clone + Eq + Hash + Send + Sync + 'static> Drop for Alive<T> {
     fn drop(&mut self) {
         self.0.close();
-    }
-}
-
-/// Counts a reconcile as running, also if it is dropped half-way.
-struct Active<'a>(&'a Outcomes);
-
-impl<'a> Active<'a> {
-    fn new(outcomes: &'a Outcomes) -> Self {
-        if outcomes.active.fetch_add(1, Ordering::Relaxed) == 0 {
-            outcomes.busy.notify_one();
-        }
-        outcomes.series.active(1);
-        Self(outcomes)
-    }
-}
-
-impl Drop for Active<'_> {
-    fn drop(&mut self) {
-        self.0.active.fetch_sub(1, Ordering::Relaxed);
-        self.0.series.active(-1);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
 use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
