@@ -12,7 +12,7 @@ ci:
 test:
     .ci/run test
 
-# the models of the informer's core, under ten thousand schedules
+# the models of the informer's core and of the work queue, under ten thousand schedules
 model:
     .ci/run model
 
@@ -23,6 +23,10 @@ fmt:
 # lints
 clippy:
     .ci/run clippy
+
+# the work queue alone, without Kubernetes
+queue:
+    .ci/run queue
 
 # documentation with broken links denied
 doc:

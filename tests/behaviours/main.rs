@@ -13,4 +13,5 @@ mod harness;
 mod informer;
 mod kubectl;
 mod marks;
+mod queue;
 mod server;

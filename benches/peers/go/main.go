@@ -1,5 +1,5 @@
-// Command peers is the Go side of the comparisons of informers: client-go's shared informer, and the encoder that turns
-// the prepared data into protobuf. See ../../README.md.
+// Command peers is the Go side of the comparisons: client-go's shared informer, the encoder that turns the prepared data into
+// protobuf, and the work queues of client-go and controller-runtime. See ../../README.md.
 package main
 
 import (
@@ -21,7 +21,9 @@ func run(args []string) error {
 			return informer(args[1:])
 		case "encode":
 			return encode(args[1:])
+		case "queue":
+			return queue(args[1:])
 		}
 	}
-	return fmt.Errorf("usage: peers informer [FLAGS] ADDRESS | peers encode DIR")
+	return fmt.Errorf("usage: peers informer [FLAGS] ADDRESS | peers encode DIR | peers queue [FLAGS]")
 }

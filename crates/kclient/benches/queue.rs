@@ -2,6 +2,9 @@
 //!
 //! Durations are not recorded ([`Timings::Off`]), as a client-go queue without a metrics provider does not record them; one
 //! case shows what they cost. Keys are `Arc<str>`, which share their text as Go's strings do.
+//!
+//! As a test build this one has tokio's pausable clock, which is slower than a program's: what reads the clock (durations,
+//! delays) is measured soundly by `benches/peers/run queue` only.
 
 #![forbid(unsafe_code)]
 
@@ -79,6 +82,22 @@ fn one_by_one(c: &mut Criterion, keys: &[Key]) {
                     item.done();
                 }
             }
+        });
+    });
+    let working = queue(Timings::Off);
+    group.bench_function("1,000 adds then drain with next", |b| {
+        b.iter(|| {
+            runtime.block_on(tokio::task::unconstrained(async {
+                for chunk in keys.chunks(1000) {
+                    for key in chunk {
+                        working.add(key);
+                    }
+                    let mut item = working.get().await.expect("an item");
+                    for _ in 1..chunk.len() {
+                        item = item.next().await.expect("an item");
+                    }
+                }
+            }));
         });
     });
     let full = queue(Timings::Off);
@@ -195,6 +214,15 @@ fn delayed(c: &mut Criterion, keys: &[Key]) {
         );
     });
     group.finish();
+
+    let shown = queue(Timings::Off);
+    for key in keys {
+        shown.add(key);
+        shown.add_after(&format!("later-{key}").into(), Duration::from_hours(1));
+    }
+    c.bench_function("queue/snapshot of 100 and 100 among 200,000", |b| {
+        b.iter(|| black_box(shown.snapshot(100)));
+    });
 }
 
 fn benches(c: &mut Criterion) {

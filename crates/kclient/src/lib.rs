@@ -4,7 +4,8 @@
 //!   object-safe traits [`Reader`], [`Informer`] and [`Writer`]; code that takes `impl Reader<Pod>` or `&dyn Writer<Pod>`
 //!   is tested without a server, with the mocks of feature `mock`.
 //! - [`handler`] turns events into keys in a queue.
-//! - [`queue`] reconciles keys: retries with back-off, priorities, clean stop. It knows nothing of Kubernetes.
+//! - [`queue`] reconciles keys: retries with back-off, priorities, clean stop. It knows nothing of Kubernetes, and with
+//!   `default-features = false, features = ["queue"]` it is all there is in this crate.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -38,29 +39,56 @@
 //! ```
 
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(feature = "client"),
+    allow(
+        rustdoc::broken_intra_doc_links,
+        reason = "links to what is not there without the clients"
+    )
+)]
 
+#[cfg(feature = "client")]
 mod client;
+#[cfg(feature = "client")]
 mod ext;
+#[cfg(feature = "client")]
 pub mod handler;
 #[cfg(feature = "mock")]
 pub mod mock;
+#[cfg(feature = "queue")]
 pub mod queue;
+#[cfg(feature = "queue")]
+mod sync;
+#[cfg(feature = "client")]
 mod traits;
+#[cfg(feature = "client")]
 mod write;
 
+#[cfg(feature = "client")]
 pub use client::{Client, Filter};
+#[cfg(feature = "client")]
 pub use ext::{InformerExt, WriterExt};
+#[cfg(feature = "client")]
 pub use kube::api::{DeleteParams, PatchParams, PostParams, Preconditions, PropagationPolicy, ValidationDirective};
 /// Which objects a list or an informer covers, by their labels.
+#[cfg(feature = "client")]
 pub use kube::core::Selector;
+#[cfg(feature = "client")]
 pub use kube_client::{
     BlockingHandler, Event, EventHandler, HandlerOptions, Index, IndexDef, Namespaces, Object, ObjectKey,
     RegisterError, Registration, Scope, Stopped,
 };
+#[cfg(feature = "client")]
 pub use traits::{Informer, ReadWrite, Reader, Writer};
+#[cfg(feature = "client")]
 pub use write::{Deleted, Operation, Patch, Subresource, WriteError, ignore_not_found};
 
 /// The example of the README, compiled.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "queue"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// The examples of the guide, compiled.
+#[cfg(all(doctest, feature = "queue"))]
+#[doc = include_str!("../../../docs/work-queue.md")]
+struct Guide;

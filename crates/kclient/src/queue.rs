@@ -36,23 +36,40 @@
 //! ```
 
 mod builder;
+mod consumer;
 mod core;
 mod delay;
 mod error;
+mod export;
+#[cfg(test)]
+mod histories;
+mod item;
 mod limiter;
 mod metrics;
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod oracle;
+mod outcomes;
 mod ready;
 mod runner;
+mod slots;
+mod snapshot;
+mod time;
+mod waiters;
 mod workqueue;
 
 pub use builder::{NoReconciler, QueueBuilder};
 /// The name of a Kubernetes object: the default key of a [`Queue`].
+#[cfg(feature = "client")]
 pub use kube_client::ObjectKey;
 
-pub use error::{NotClosed, QueueClosed, ReconcileError, RunError};
+pub use error::{LimiterError, NotClosed, QueueClosed, ReconcileError, RunError};
+pub use item::Item;
 pub use limiter::{
     ExponentialFailure, FastSlow, MaxOf, RateLimiter, TokenBucket, WithJitter, WithMaxWait, controller_default,
 };
 pub use metrics::{Histogram, QueueMetrics, Timings, WorkQueueMetrics};
 pub use runner::{Action, Queue};
-pub use workqueue::{AddOptions, Item, WorkQueue, WorkQueueBuilder};
+pub use snapshot::{DelayedKey, ProcessingKey, QueuedKey, Snapshot};
+pub use workqueue::{AddOptions, WorkQueue, WorkQueueBuilder};

@@ -173,6 +173,7 @@ where
             uid: meta.uid.as_deref().unwrap_or_default(),
             resource_version: meta.resource_version.as_deref().unwrap_or_default(),
             labels: meta.labels.as_ref().map_or(Labels::Empty, Labels::Map),
+            annotations: meta.annotations.as_ref().map_or(Labels::Empty, Labels::Map),
             generation: meta.generation,
             deleting: meta.deletion_timestamp.is_some(),
             owners: meta.owner_references.as_deref().unwrap_or_default(),
@@ -208,6 +209,8 @@ pub struct Metadata<'a> {
     pub resource_version: &'a str,
     /// `metadata.labels`.
     pub labels: Labels<'a>,
+    /// `metadata.annotations`, in the same forms as labels. Empty for a type that does not keep them.
+    pub annotations: Labels<'a>,
     /// `metadata.generation`.
     pub generation: Option<i64>,
     /// Whether `metadata.deletionTimestamp` is set.
@@ -238,7 +241,7 @@ impl<'a> Metadata<'a> {
     }
 }
 
-/// Borrowed labels, in one of the forms that types keep them in.
+/// Borrowed labels or annotations, in one of the forms that types keep them in.
 #[derive(Debug, Clone, Copy, Default)]
 pub enum Labels<'a> {
     /// None at all.

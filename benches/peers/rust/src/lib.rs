@@ -1,4 +1,4 @@
-//! The Rust side of the comparisons of informers: `prepare` makes the data, `serve` hands it out over HTTP, `measure` runs
+//! The Rust side of the comparisons of informers and of work queues (`queue`): `prepare` makes the data, `serve` hands it out over HTTP, `measure` runs
 //! one contestant in this process and prints what it saw as one line of JSON, `rounds` runs them all in alternation and
 //! `report` writes the result. Start reading at [`run`].
 #![forbid(unsafe_code)]
@@ -12,6 +12,8 @@ mod memory;
 mod ours;
 mod outcome;
 mod prepare;
+mod queue;
+mod queue_report;
 mod report;
 mod rounds;
 mod serve;
@@ -74,6 +76,15 @@ enum Command {
         #[arg(long)]
         handlers: usize,
     },
+    /// Measures our work queue.
+    Queue {
+        #[arg(long)]
+        keys: usize,
+        #[arg(long)]
+        repeats: usize,
+        #[arg(long, value_enum)]
+        of: queue::Of,
+    },
     /// Runs contestants in alternation and writes the results.
     Rounds(rounds::Args),
 }
@@ -92,6 +103,7 @@ pub fn run(counter: Option<&'static Counter>) -> anyhow::Result<()> {
         Command::KubeRuntime { course } => kube_runtime_peer::run(course)?.print(),
         Command::Floor { dir, pods } => floor::run(&dir, pods)?.print(),
         Command::Handlers { server, handlers } => handlers::run(server, handlers)?.print(),
+        Command::Queue { keys, repeats, of } => queue::run(keys, repeats, of)?.print(),
         Command::Rounds(args) => rounds::run(&args),
     }
 }

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use anyhow::Context;
 
+use crate::queue_report;
 use crate::rounds::{Contestant, Measured, Scenario, Size};
 
 const BEGIN: &str = "<!-- measured: written by benches/peers/run -->";
@@ -19,6 +20,7 @@ pub(crate) fn of(all: &[(Scenario, Size, Vec<Measured>)], rounds: usize, load: &
         let table = match scenario {
             Scenario::Pods | Scenario::Small => course(size, measured),
             Scenario::Handlers => handlers(size, measured),
+            Scenario::Queue => queue_report::of(size.pods, measured),
         };
         let _ = writeln!(text, "### {}\n\n{table}", title(*scenario, size));
     }
@@ -47,6 +49,7 @@ fn title(scenario: Scenario, size: &Size) -> String {
         Scenario::Pods => format!("Whole pods: sync of {pods}, relist, {events} events"),
         Scenario::Small => format!("Small types: sync of {pods} pods, relist, {events} events"),
         Scenario::Handlers => format!("{handlers} handlers on {pods} objects"),
+        Scenario::Queue => format!("Work queues: {pods} keys"),
     }
 }
 
@@ -87,7 +90,10 @@ fn environment(rounds: usize, load: &str) -> String {
             ),
         ),
         ("Go", said("go", &["version"])),
-        ("peers", "kube-runtime 5.0.0; client-go 0.37.2, gzip off".to_owned()),
+        (
+            "peers",
+            "kube-runtime 5.0.0; client-go 0.37.2, gzip off; controller-runtime 0.25.2".to_owned(),
+        ),
     ];
     let mut text = "| | |\n| --- | --- |".to_owned();
     for (name, value) in rows {
@@ -98,14 +104,14 @@ fn environment(rounds: usize, load: &str) -> String {
 
 /// Minimum and median of one figure over the rounds.
 #[derive(Clone, Copy)]
-struct Figure {
+pub(crate) struct Figure {
     min: f64,
     median: f64,
 }
 
 impl Figure {
     #[expect(clippy::cast_precision_loss, reason = "figures far below 2^52")]
-    fn of(measured: &Measured, name: &str) -> Option<Self> {
+    pub(crate) fn of(measured: &Measured, name: &str) -> Option<Self> {
         let mut values: Vec<u64> = measured
             .rounds
             .iter()
@@ -121,7 +127,7 @@ impl Figure {
     }
 
     #[expect(clippy::cast_precision_loss, reason = "figures far below 2^52")]
-    fn per(self, count: u64) -> Self {
+    pub(crate) fn per(self, count: u64) -> Self {
         self.times(1.0 / count as f64)
     }
 
@@ -132,7 +138,7 @@ impl Figure {
         }
     }
 
-    fn show(this: Option<Self>, digits: usize) -> String {
+    pub(crate) fn show(this: Option<Self>, digits: usize) -> String {
         this.map_or_else(
             || "-".to_owned(),
             |Self { min, median }| format!("{min:.digits$} / {median:.digits$}"),
@@ -140,11 +146,18 @@ impl Figure {
     }
 
     /// How often the first goes into this, by minimum and by median.
-    fn over(self, first: Self) -> Self {
+    pub(crate) fn over(self, first: Self) -> Self {
         Self {
             min: self.min / first.min,
             median: self.median / first.median,
         }
+    }
+}
+
+impl Figure {
+    /// Whether it is at least so much, by the minimum: noise only ever adds.
+    pub(crate) fn reaches(self, bound: f64) -> bool {
+        self.min >= bound
     }
 }
 

@@ -41,11 +41,14 @@ pub(crate) enum Scenario {
     Small,
     /// Many handlers on a synced informer: P14.
     Handlers,
+    /// The work queue: P12.
+    Queue,
 }
 
 /// How much data.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Size {
+    /// Pods, or keys of a queue.
     pub(crate) pods: u64,
     pub(crate) events: u64,
     pub(crate) handlers: u64,
@@ -65,15 +68,20 @@ pub(crate) enum Contestant {
     Tiny,
     GoTransform,
     Handlers,
+    OurQueue,
+    OurNext,
+    OurPriorities,
+    GoQueue,
+    GoPriorityQueue,
 }
 
 impl Scenario {
-    pub(crate) const ALL: [Scenario; 3] = [Scenario::Pods, Scenario::Small, Scenario::Handlers];
+    pub(crate) const ALL: [Scenario; 4] = [Scenario::Pods, Scenario::Small, Scenario::Handlers, Scenario::Queue];
 
     pub(crate) fn contestants(self) -> &'static [Contestant] {
         use Contestant::{
-            Floor, FloorMimalloc, GoJson, GoProtobuf, GoTransform, Handlers, KubeRuntime, Ours, OursMimalloc, Slim,
-            Tiny,
+            Floor, FloorMimalloc, GoJson, GoPriorityQueue, GoProtobuf, GoQueue, GoTransform, Handlers, KubeRuntime,
+            OurNext, OurPriorities, OurQueue, Ours, OursMimalloc, Slim, Tiny,
         };
         match self {
             Scenario::Pods => &[
@@ -87,6 +95,7 @@ impl Scenario {
             ],
             Scenario::Small => &[Slim, Tiny, GoTransform],
             Scenario::Handlers => &[Handlers],
+            Scenario::Queue => &[OurQueue, OurNext, GoQueue, OurPriorities, GoPriorityQueue],
         }
     }
 
@@ -94,8 +103,8 @@ impl Scenario {
         let (pods, events) = match (self, quick) {
             (Scenario::Pods | Scenario::Small, false) => (20_000, 50_000),
             (Scenario::Pods | Scenario::Small, true) => (500, 1_000),
-            (Scenario::Handlers, false) => (100_000, 0),
-            (Scenario::Handlers, true) => (500, 0),
+            (Scenario::Handlers | Scenario::Queue, false) => (100_000, 0),
+            (Scenario::Handlers | Scenario::Queue, true) => (500, 0),
         };
         Size {
             pods,
@@ -119,14 +128,28 @@ impl Contestant {
             Contestant::Tiny => "Watershed, tiny type",
             Contestant::GoTransform => "client-go, JSON, managedFields dropped by a transform",
             Contestant::Handlers => "Watershed, tiny type",
+            Contestant::OurQueue => "Watershed",
+            Contestant::OurNext => "Watershed, workers with `next`",
+            Contestant::OurPriorities => "Watershed, three priorities",
+            Contestant::GoQueue => "client-go",
+            Contestant::GoPriorityQueue => "controller-runtime, three priorities",
         }
     }
 
     fn is_go(self) -> bool {
         matches!(
             self,
-            Contestant::GoJson | Contestant::GoProtobuf | Contestant::GoTransform
+            Contestant::GoJson
+                | Contestant::GoProtobuf
+                | Contestant::GoTransform
+                | Contestant::GoQueue
+                | Contestant::GoPriorityQueue
         )
+    }
+
+    /// Whether it runs the course of queues: without a server, without data.
+    fn is_queue(self) -> bool {
+        Scenario::Queue.contestants().contains(&self)
     }
 
     pub(crate) fn is_floor(self) -> bool {
@@ -143,7 +166,7 @@ impl Contestant {
 
     /// Whether counting its requests tells anything new.
     fn is_counted(self) -> bool {
-        !self.is_go() && self.binary() == "peers"
+        !self.is_go() && !self.is_queue() && self.binary() == "peers"
     }
 
     fn args(self) -> &'static [&'static str] {
@@ -157,6 +180,11 @@ impl Contestant {
             Contestant::GoJson => &["informer"],
             Contestant::GoProtobuf => &["informer", "-protobuf"],
             Contestant::GoTransform => &["informer", "-transform"],
+            Contestant::OurQueue => &["queue", "--repeats=5", "--of=plain"],
+            Contestant::OurNext => &["queue", "--repeats=5", "--of=next"],
+            Contestant::OurPriorities => &["queue", "--repeats=5", "--of=priorities"],
+            Contestant::GoQueue => &["queue", "-repeats=5"],
+            Contestant::GoPriorityQueue => &["queue", "-repeats=5", "-priority"],
         }
     }
 }
@@ -180,7 +208,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let mut all = Vec::new();
     for &scenario in scenarios {
         let size = scenario.size(args.quick);
-        let runner = Runner::new(args, size)?;
+        let runner = Runner::new(args, scenario, size)?;
         let mut measured: Vec<Measured> = Vec::new();
         for &contestant in scenario.contestants() {
             if contestant.is_counted() {
@@ -239,12 +267,15 @@ impl Drop for Server {
 
 impl<'a> Runner<'a> {
     /// Prepares the data, unless it is there from an earlier run of the same program.
-    fn new(args: &'a Args, size: Size) -> anyhow::Result<Self> {
+    fn new(args: &'a Args, scenario: Scenario, size: Size) -> anyhow::Result<Self> {
         let this = Self {
             go: &args.go,
             data: args.data.join(format!("{}-{}", size.pods, size.events)),
             size,
         };
+        if scenario == Scenario::Queue {
+            return Ok(this);
+        }
         let done = this.data.join("done");
         let program = std::env::current_exe()?;
         let newer = |path: &Path| path.metadata().and_then(|meta| meta.modified());
@@ -294,12 +325,16 @@ impl<'a> Runner<'a> {
                 command.arg(&self.data);
                 None
             }
+            _ if contestant.is_queue() => None,
             _ => Some(self.serve(contestant == Contestant::GoProtobuf)?),
         };
         let Size { pods, events, handlers } = self.size;
         match contestant {
             _ if contestant.is_floor() => {
                 command.arg(format!("--pods={pods}"));
+            }
+            _ if contestant.is_queue() => {
+                command.arg(format!("--keys={pods}"));
             }
             Contestant::Handlers => {
                 command.arg(format!("--handlers={handlers}"));

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use kube_client::{Event, EventHandler, Handled, Object, on_event};
 
+use super::predicate::spec_changed;
+
 /// Calls `f` with the object of every event: the new one of an update, the last known one of a delete (stale or not).
 pub fn object_handler<K: Object>(mut f: impl FnMut(&Arc<K>) + Send + 'static) -> impl EventHandler<K> {
     on_event(move |event: &Event<K>| f(event.object()))
@@ -34,21 +36,6 @@ pub fn spec_change_handler<K: Object>(mut f: impl FnMut(&Arc<K>) + Send + 'stati
             f(event.object());
         }
     })
-}
-
-/// Whether an event may have changed what an object asks for: every add and delete; an update if the generation differs, or
-/// if one side is being deleted and the other not. Where the server keeps no generation (none, or 0), every new
-/// resourceVersion counts. A change of labels, annotations or status alone does not.
-pub fn spec_changed<K: Object>(event: &Event<K>) -> bool {
-    let Event::Updated { old, new } = event else {
-        return true;
-    };
-    let (old, new) = (old.metadata(), new.metadata());
-    let generation = |generation: Option<i64>| generation.filter(|generation| *generation != 0);
-    match (generation(old.generation), generation(new.generation)) {
-        (Some(before), Some(after)) => before != after || old.deleting != new.deleting,
-        _ => old.resource_version != new.resource_version || old.deleting != new.deleting,
-    }
 }
 
 /// A handler made of up to three closures, one for each kind of event. Without any it ignores everything.

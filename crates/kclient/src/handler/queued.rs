@@ -121,6 +121,37 @@ where
     }
 }
 
+/// For [`enqueue_for`]: the keys that an annotation of an object names, as `namespace/name` or `name` (cluster-scoped), separated
+/// by commas.
+///
+/// A part that is no key, such as `a/b/c`, is logged and skipped; the others count. Spaces around a part do not matter, and an
+/// empty annotation names nothing.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::Secret;
+/// use kclient::handler::{annotated_keys, enqueue_for};
+/// # use kclient::queue::{Action, Queue};
+/// # let queue = Queue::builder("q").reconciler(|_: kclient::ObjectKey| async { Ok(Action::Done) }).build();
+///
+/// let handler = enqueue_for::<Secret, _, _>(&queue, annotated_keys("example.com/used-by"));
+/// ```
+pub fn annotated_keys<K: Object>(annotation: impl Into<String>) -> impl FnMut(&K) -> Vec<ObjectKey> + Send + 'static {
+    let annotation = annotation.into();
+    move |object| {
+        let metadata = object.metadata();
+        let named = metadata.annotations.get(&annotation).unwrap_or_default();
+        let parts = named.split(',').map(str::trim).filter(|part| !part.is_empty());
+        let key = |part: &str| match part.parse() {
+            Ok(key) => Some(key),
+            Err(error) => {
+                tracing::warn!(object = %metadata.key(), annotation, %error, "skipping a malformed key");
+                None
+            }
+        };
+        parts.filter_map(key).collect()
+    }
+}
+
 /// See [`enqueue_for`].
 pub struct EnqueueFor<K, T, F> {
     queue: Queue<T>,

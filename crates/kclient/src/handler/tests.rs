@@ -456,3 +456,62 @@ fn event_closures_are_called_by_kind_of_event() {
     );
     tell(&mut event_handler::<Pod>(), &events);
 }
+
+// [H1] annotations may name keys: malformed ones are logged and skipped, the others count
+#[tokio::test]
+async fn malformed_keys_in_annotations_are_logged_and_skipped() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_writer(move || writer.clone())
+        .finish();
+    let _logged = tracing::subscriber::set_default(subscriber);
+    let queue = queue();
+    let mut handler = enqueue_for::<Pod, _, _>(&queue, annotated_keys("example.com/used-by"));
+    let used_by = |text: &str| {
+        pod("secret", |meta| {
+            meta.annotations = Some([("example.com/used-by".to_owned(), text.to_owned())].into());
+        })
+    };
+    let mut named = |text: &str| keys(&queue, &mut handler, &[added(used_by(text))]);
+    assert_eq!(named("ns/web"), ["ns/web"]);
+    assert_eq!(named(" ns/web , node-1,ns/web,"), ["ns/web", "node-1"]);
+    assert_eq!(named(""), [""; 0]);
+    assert_eq!(named(" , "), [""; 0]);
+    assert!(log.0.lock().unwrap().is_empty(), "nothing was wrong so far");
+    assert_eq!(named("a/b/c,/x,x/,/,ns/good"), ["ns/good"]);
+    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    for part in [
+        "\"a/b/c\"",
+        "\"/x\"",
+        "\"x/\"",
+        "\"/\"",
+        "ns/secret",
+        "example.com/used-by",
+    ] {
+        assert!(text.contains(part), "{part} is missing in {text}");
+    }
+    assert_eq!(text.lines().count(), 4, "{text}");
+    assert_eq!(keys(&queue, &mut handler, &[added(plain("none"))]), [""; 0]);
+    // Whom the old annotation named is told as well.
+    let moved = updated(used_by("ns/old"), used_by("ns/new"));
+    assert_eq!(keys(&queue, &mut handler, &[moved]), ["ns/old", "ns/new"]);
+}
+
+// [H1] any handler can be narrowed by a predicate
+#[tokio::test]
+async fn parents_hear_only_what_the_predicate_wants() {
+    let queue = queue();
+    let mut handler = only(enqueue_for_parent::<ReplicaSet>(&queue), predicate::labels_changed);
+    let child = |change: fn(&mut ObjectMeta)| {
+        pod("child", |meta| {
+            meta.owner_references = Some(vec![owner("apps/v1", "ReplicaSet", "web", None)]);
+            change(meta);
+        })
+    };
+    let plain = || child(|_| {});
+    let labelled = child(|meta| meta.labels = Some([("a".to_owned(), "b".to_owned())].into()));
+    assert_eq!(keys(&queue, &mut handler, &[updated(plain(), plain())]), [""; 0]);
+    assert_eq!(keys(&queue, &mut handler, &[updated(plain(), labelled)]), ["ns/web"]);
+}

@@ -34,6 +34,7 @@ pub(super) struct Options {
     pub(super) concurrency: NonZeroUsize,
     pub(super) grace: Duration,
     pub(super) drain_on_stop: bool,
+    pub(super) timeout: Option<Duration>,
 }
 
 /// Settings of a [`Queue`]; see [`Queue::builder`].
@@ -56,6 +57,7 @@ impl<T> QueueBuilder<T> {
             concurrency: NonZeroUsize::MIN,
             grace: Duration::from_secs(30),
             drain_on_stop: false,
+            timeout: None,
         };
         Self {
             name,
@@ -69,7 +71,18 @@ impl<T> QueueBuilder<T> {
 
     /// What to do with a key. Called again for a key until it returns `Ok`, a terminal error, or the attempts are used up.
     ///
-    /// A panic counts as an error of that key.
+    /// # Contract
+    ///
+    /// 1. It comes to an end. One that never does keeps its worker for ever, and its key is not reconciled again; the other
+    ///    workers go on. [`timeout`](Self::timeout) ends it, `workqueue_longest_running_processor_seconds` and
+    ///    [`snapshot`](Queue::snapshot) show it (not checked).
+    /// 2. It awaits rather than blocks its thread: nobody can end code that blocks, neither a timeout nor the stop (not
+    ///    checked).
+    /// 3. It can be dropped at each of its awaits, by a timeout or at the end of the grace period, and be called again (not
+    ///    checked).
+    ///
+    /// A panic, of the closure or of its future, counts as an error of that key: it is logged, counted and retried, and harms
+    /// no other key.
     pub fn reconciler<F, Fut>(self, reconcile: F) -> QueueBuilder<T, Ready<T>>
     where
         F: Fn(T) -> Fut + Send + Sync + 'static,
@@ -115,9 +128,9 @@ impl<T, R> QueueBuilder<T, R> {
     /// If `attempts` is zero.
     #[must_use]
     pub fn max_attempts(mut self, attempts: u32) -> Self {
-        let attempts = NonZeroU32::new(attempts);
-        assert!(attempts.is_some(), "a key needs at least one attempt");
-        self.options.max_attempts = attempts;
+        let some = NonZeroU32::new(attempts);
+        assert!(some.is_some(), "a key needs at least one attempt, not {attempts}");
+        self.options.max_attempts = some;
         self
     }
 
@@ -137,9 +150,25 @@ impl<T, R> QueueBuilder<T, R> {
     #[must_use]
     pub fn concurrency(mut self, workers: usize) -> Self {
         let Some(workers) = NonZeroUsize::new(workers) else {
-            panic!("a queue needs at least one worker")
+            panic!("a queue needs at least one worker, not {workers}")
         };
         self.options.concurrency = workers;
+        self
+    }
+
+    /// How long one reconcile may take; without this, any time. One that takes longer is dropped at its next await, and counts as
+    /// an error of its key: logged, counted in [`timeouts_total`](super::QueueMetrics::timeouts_total) and retried.
+    ///
+    /// # Panics
+    ///
+    /// If `timeout` is zero: nothing would ever be reconciled.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        assert!(
+            !timeout.is_zero(),
+            "a reconcile needs some time, not a timeout of {timeout:?}"
+        );
+        self.options.timeout = Some(timeout);
         self
     }
 
@@ -167,7 +196,8 @@ impl<T, R> QueueBuilder<T, R> {
 }
 
 impl<T: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static> QueueBuilder<T, Ready<T>> {
-    /// Makes the queue. Nothing runs yet: keys may be added at once, and wait for [`Queue::run`].
+    /// Makes the queue. Nothing runs yet: keys may be added at once, and wait for [`Queue::run`]. The recorder of `metrics` has to
+    /// be installed by now.
     pub fn build(self) -> Queue<T> {
         let limiter = self.limiter.unwrap_or_else(|| Arc::new(controller_default()));
         let work = WorkQueue::builder(self.name)

@@ -1,6 +1,6 @@
 //! The errors of queues.
 //!
-//! Owns: [`ReconcileError`], which a reconciler returns, and the errors of running and closing a queue.
+//! Owns: [`ReconcileError`], which a reconciler returns, and the errors of making limiters and of running and closing a queue.
 
 use std::error::Error;
 use std::fmt;
@@ -91,6 +91,57 @@ impl fmt::Debug for ReconcileError {
 #[derive(Debug, thiserror::Error)]
 #[error("the reconciler panicked: {0}")]
 pub(super) struct Panicked(pub(super) String);
+
+/// A reconcile took longer than its queue allows.
+#[derive(Debug, thiserror::Error)]
+#[error("the reconcile did not end within {0:?} and was dropped")]
+pub(super) struct TimedOut(pub(super) Duration);
+
+/// Why a rate limiter cannot be made. No retry helps; the figures have to change.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LimiterError {
+    /// An exponential back-off whose longest delay is shorter than its first.
+    #[error("the longest delay of a back-off, {max:?}, is less than its first, {base:?}")]
+    MaxBelowBase {
+        /// The first delay.
+        base: Duration,
+        /// The longest one.
+        max: Duration,
+    },
+    /// An exponential back-off that starts with no delay, and so never has one.
+    #[error("a back-off from 0ns up to {max:?} never grows: start with more, or use `FastSlow` for constant delays")]
+    ZeroBase {
+        /// The longest delay.
+        max: Duration,
+    },
+    /// Slow attempts that are faster than the fast ones.
+    #[error("the slow delay, {slow:?}, is less than the fast one, {fast:?}")]
+    SlowBelowFast {
+        /// The delay of the first attempts.
+        fast: Duration,
+        /// The delay of the others.
+        slow: Duration,
+    },
+    /// A bucket that never fills.
+    #[error("tokens per second must be a positive number, not {per_second}")]
+    Rate {
+        /// What was given.
+        per_second: f64,
+    },
+    /// A bucket that holds nothing.
+    #[error("a bucket needs room for at least one token, not {burst}")]
+    Burst {
+        /// What was given.
+        burst: u32,
+    },
+    /// A jitter that would shorten delays, or is no number.
+    #[error("a jitter factor must be a number from 0 on, not {factor}")]
+    Jitter {
+        /// What was given.
+        factor: f64,
+    },
+}
 
 /// Why [`Queue::run`](super::Queue::run) did not run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

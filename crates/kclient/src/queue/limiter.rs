@@ -1,15 +1,23 @@
 //! How long a key waits before its next attempt.
 //!
 //! Owns: [`RateLimiter`] and the limiters that client-go has, with its figures. Limiters only answer with a delay; the
-//! queue does the waiting. None of them overflows: a delay too long to count is the longest one.
+//! queue does the waiting. None of them overflows: a delay too long to count is the longest one. What cannot work, such as a
+//! rate of zero, is refused at construction with a [`LimiterError`].
 
 use std::hash::{BuildHasher, Hash};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
-use tokio::time::Instant;
+
+use super::error::LimiterError;
+use super::time::{Epoch, Tick, saturating_nanos};
+use crate::sync::Mutex;
+
+/// Up to so many keys the memory for them is kept when all are forgotten.
+const KEPT_FAILURES: usize = 1024;
 
 /// Decides how long a key waits before it is tried again.
 ///
@@ -55,10 +63,11 @@ impl<T, L: RateLimiter<T> + ?Sized> RateLimiter<T> for Arc<L> {
 }
 
 /// Failures per key.
-#[derive(Debug)]
 struct Failures<T> {
     hasher: foldhash::fast::RandomState,
     counts: Mutex<HashTable<(T, u32)>>,
+    /// How many keys have failures. Invariant: written under the lock only. Without it, every success would take the lock.
+    len: AtomicUsize,
 }
 
 impl<T: Clone + Eq + Hash> Failures<T> {
@@ -66,17 +75,14 @@ impl<T: Clone + Eq + Hash> Failures<T> {
         Self {
             hasher: foldhash::fast::RandomState::default(),
             counts: Mutex::new(HashTable::new()),
+            len: AtomicUsize::new(0),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashTable<(T, u32)>> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts one more failure; returns how many there were before.
     fn increment(&self, key: &T) -> u32 {
         let hash = self.hasher.hash_one(key);
-        let mut counts = self.lock();
+        let mut counts = self.counts.lock();
         match counts.entry(
             hash,
             |(known, _)| known == key,
@@ -90,44 +96,75 @@ impl<T: Clone + Eq + Hash> Failures<T> {
             }
             Entry::Vacant(entry) => {
                 entry.insert((key.clone(), 1));
+                self.len.store(counts.len(), Ordering::Relaxed);
                 0
             }
         }
     }
 
     fn forget(&self, key: &T) {
+        // Whoever saw this key fail handed it on through some lock, so its failure is seen here.
+        if self.len.load(Ordering::Relaxed) == 0 {
+            return;
+        }
         let hash = self.hasher.hash_one(key);
-        let mut counts = self.lock();
+        let mut counts = self.counts.lock();
         let forgotten = counts
             .find_entry(hash, |(known, _)| known == key)
             .map(|entry| entry.remove().0)
             .ok();
+        self.len.store(counts.len(), Ordering::Relaxed);
+        let burst = (counts.is_empty() && counts.capacity() > KEPT_FAILURES).then(|| std::mem::take(&mut *counts));
         // A key's `Drop` is not ours: not under the lock.
         drop(counts);
-        drop(forgotten);
+        drop((forgotten, burst));
     }
 
     fn get(&self, key: &T) -> u32 {
         let hash = self.hasher.hash_one(key);
-        self.lock()
+        self.counts
+            .lock()
             .find(hash, |(known, _)| known == key)
             .map_or(0, |(_, count)| *count)
+    }
+}
+
+impl<T> std::fmt::Debug for Failures<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Failures")
+            .field("keys", &self.len)
+            .finish_non_exhaustive()
     }
 }
 
 /// `base`, twice that, four times that … up to `max`, for each key on its own.
 #[derive(Debug)]
 pub struct ExponentialFailure<T> {
-    base: Duration,
+    /// In nanoseconds.
+    base: u64,
     max: Duration,
     failures: Failures<T>,
 }
 
 impl<T: Clone + Eq + Hash> ExponentialFailure<T> {
     /// Delays from `base` to `max`.
-    pub fn new(base: Duration, max: Duration) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// [`LimiterError::ZeroBase`] if `base` is zero, [`LimiterError::MaxBelowBase`] if `max` is less than `base`.
+    pub fn new(base: Duration, max: Duration) -> Result<Self, LimiterError> {
+        if base.is_zero() {
+            return Err(LimiterError::ZeroBase { max });
+        }
+        if max < base {
+            return Err(LimiterError::MaxBelowBase { base, max });
+        }
+        Ok(Self::unchecked(base, max))
+    }
+
+    fn unchecked(base: Duration, max: Duration) -> Self {
         Self {
-            base,
+            base: saturating_nanos(base),
             max,
             failures: Failures::new(),
         }
@@ -137,7 +174,7 @@ impl<T: Clone + Eq + Hash> ExponentialFailure<T> {
 impl<T: Clone + Eq + Hash> Default for ExponentialFailure<T> {
     /// From 5 ms to 1,000 s, the figures of client-go's controllers.
     fn default() -> Self {
-        Self::new(Duration::from_millis(5), Duration::from_secs(1000))
+        Self::unchecked(Duration::from_millis(5), Duration::from_secs(1000))
     }
 }
 
@@ -153,16 +190,14 @@ impl<T: Clone + Eq + Hash + Send + Sync> RateLimiter<T> for ExponentialFailure<T
     }
 }
 
-/// `base * 2^exponent`, at most `max`.
-fn exponential(base: Duration, exponent: u32, max: Duration) -> Duration {
-    let nanos = base.as_nanos();
-    if nanos == 0 {
-        return Duration::ZERO.min(max);
+/// `base * 2^exponent`, at most `max`. Precondition: `base`, in nanoseconds, is not zero.
+fn exponential(base: u64, exponent: u32, max: Duration) -> Duration {
+    if exponent < base.leading_zeros() {
+        Duration::from_nanos(base << exponent).min(max)
+    } else {
+        // More than 292 years.
+        max
     }
-    if exponent >= nanos.leading_zeros() || nanos << exponent >= max.as_nanos() {
-        return max;
-    }
-    Duration::from_nanos_u128(nanos << exponent)
 }
 
 /// A short delay for the first failures of a key, a long one for all after.
@@ -175,14 +210,21 @@ pub struct FastSlow<T> {
 }
 
 impl<T: Clone + Eq + Hash> FastSlow<T> {
-    /// `fast` for the first `max_fast_attempts` failures of a key, then `slow`.
-    pub fn new(fast: Duration, slow: Duration, max_fast_attempts: u32) -> Self {
-        Self {
+    /// `fast` for the first `max_fast_attempts` failures of a key, then `slow`. Equal delays are a constant back-off.
+    ///
+    /// # Errors
+    ///
+    /// [`LimiterError::SlowBelowFast`] if `slow` is less than `fast`.
+    pub fn new(fast: Duration, slow: Duration, max_fast_attempts: u32) -> Result<Self, LimiterError> {
+        if slow < fast {
+            return Err(LimiterError::SlowBelowFast { fast, slow });
+        }
+        Ok(Self {
             fast,
             slow,
             max_fast_attempts,
             failures: Failures::new(),
-        }
+        })
     }
 }
 
@@ -208,49 +250,49 @@ impl<T: Clone + Eq + Hash + Send + Sync> RateLimiter<T> for FastSlow<T> {
 /// burst at 10 per second return 100, 200 and 300 ms. `forget` gives no token back. The time is tokio's clock.
 #[derive(Debug)]
 pub struct TokenBucket {
-    /// Nanoseconds per token.
-    interval: u64,
+    /// Time per token. Invariant: not zero.
+    interval: Duration,
     /// How far the booked time may run ahead before a caller has to wait.
-    tolerance: u64,
-    origin: Instant,
-    /// Nanoseconds after `origin` at which the bucket will be full again.
-    full_at: Mutex<u64>,
+    tolerance: Duration,
+    epoch: Epoch,
+    /// When the bucket will be full again.
+    full_at: Mutex<Tick>,
 }
 
 impl TokenBucket {
     /// A full bucket of `burst` tokens that gains `per_second` tokens a second.
     ///
-    /// # Panics
+    /// # Errors
     ///
-    /// If `per_second` is not a positive finite number, or `burst` is zero: such a bucket would never let anything pass.
-    pub fn new(per_second: f64, burst: u32) -> Self {
-        assert!(
-            per_second.is_finite() && per_second > 0.0,
-            "tokens per second must be positive: {per_second}"
-        );
-        assert!(burst > 0, "a bucket needs room for at least one token");
-        let interval = duration_nanos(Duration::try_from_secs_f64(per_second.recip()).unwrap_or(Duration::MAX)).max(1);
-        let tolerance = interval.saturating_mul(u64::from(burst - 1));
+    /// [`LimiterError::Rate`] if `per_second` is not a positive finite number, [`LimiterError::Burst`] if `burst` is zero: such
+    /// a bucket would never let anything pass.
+    pub fn new(per_second: f64, burst: u32) -> Result<Self, LimiterError> {
+        if !per_second.is_finite() || per_second <= 0.0 {
+            return Err(LimiterError::Rate { per_second });
+        }
+        if burst == 0 {
+            return Err(LimiterError::Burst { burst });
+        }
+        let interval = Duration::try_from_secs_f64(per_second.recip()).unwrap_or(Duration::MAX);
+        Ok(Self::unchecked(interval.max(Duration::from_nanos(1)), burst))
+    }
+
+    fn unchecked(interval: Duration, burst: u32) -> Self {
         Self {
             interval,
-            tolerance,
-            origin: Instant::now(),
-            full_at: Mutex::new(0),
+            tolerance: interval.saturating_mul(burst - 1),
+            epoch: Epoch::now(),
+            full_at: Mutex::new(Tick::START),
         }
     }
 
     fn reserve(&self) -> Duration {
-        let now = duration_nanos(self.origin.elapsed());
-        let mut full_at = self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.epoch.tick();
+        let mut full_at = self.full_at.lock();
         let booked = (*full_at).max(now);
-        *full_at = booked.saturating_add(self.interval);
-        Duration::from_nanos(booked.saturating_sub(self.tolerance).saturating_sub(now))
+        *full_at = booked.after(self.interval);
+        booked.since(now).saturating_sub(self.tolerance)
     }
-}
-
-/// Saturates after 584 years.
-fn duration_nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl<T> RateLimiter<T> for TokenBucket {
@@ -269,7 +311,7 @@ pub struct MaxOf<T> {
 }
 
 impl<T> MaxOf<T> {
-    /// Combines limiters. Without any there is never a delay.
+    /// Combines limiters. Without any there is never a delay: a key that keeps failing is then tried without a pause.
     pub fn new(limiters: impl IntoIterator<Item = Box<dyn RateLimiter<T>>>) -> Self {
         Self {
             limiters: limiters.into_iter().collect(),
@@ -342,35 +384,34 @@ pub struct WithJitter<L> {
 impl<L> WithJitter<L> {
     /// Delays from `d` to `d * (1 + factor)`, where `d` is the delay of `limiter`.
     ///
-    /// # Panics
+    /// # Errors
     ///
-    /// If `factor` is negative or not finite.
-    pub fn new(limiter: L, factor: f64) -> Self {
+    /// [`LimiterError::Jitter`] if `factor` is negative or not finite.
+    pub fn new(limiter: L, factor: f64) -> Result<Self, LimiterError> {
         Self::with_rng(limiter, factor, fastrand::Rng::new())
     }
 
     /// The same with a given source of randomness, for reproducible runs.
     ///
-    /// # Panics
+    /// # Errors
     ///
     /// As [`new`](Self::new).
-    pub fn with_rng(limiter: L, factor: f64, random: fastrand::Rng) -> Self {
-        assert!(
-            factor.is_finite() && factor >= 0.0,
-            "the jitter factor must not be negative: {factor}"
-        );
-        Self {
+    pub fn with_rng(limiter: L, factor: f64, random: fastrand::Rng) -> Result<Self, LimiterError> {
+        if !factor.is_finite() || factor < 0.0 {
+            return Err(LimiterError::Jitter { factor });
+        }
+        Ok(Self {
             limiter,
             factor,
             random: Mutex::new(random),
-        }
+        })
     }
 }
 
 impl<T, L: RateLimiter<T>> RateLimiter<T> for WithJitter<L> {
     fn when(&self, key: &T) -> Duration {
         let delay = self.limiter.when(key);
-        let share = self.random.lock().unwrap_or_else(PoisonError::into_inner).f64() * self.factor;
+        let share = self.random.lock().f64() * self.factor;
         let extra = Duration::try_from_secs_f64(delay.as_secs_f64() * share).unwrap_or(Duration::MAX);
         delay.saturating_add(extra)
     }
@@ -387,7 +428,7 @@ impl<T, L: RateLimiter<T>> RateLimiter<T> for WithJitter<L> {
 pub fn controller_default<T: Clone + Eq + Hash + Send + Sync + 'static>() -> MaxOf<T> {
     MaxOf::new([
         Box::new(ExponentialFailure::default()) as Box<dyn RateLimiter<T>>,
-        Box::new(TokenBucket::new(10.0, 100)),
+        Box::new(TokenBucket::unchecked(Duration::from_millis(100), 100)),
     ])
 }
 

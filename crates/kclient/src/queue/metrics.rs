@@ -1,12 +1,17 @@
 //! What a queue measures, as plain values.
 //!
-//! Owns: the counters kept under the queue's lock, the histogram, and the public snapshots. Names and meanings are those
-//! of client-go's `workqueue_*` metrics, so that existing dashboards and alerts apply. Exporting them is not done here.
+//! Owns: the counters kept under the queue's lock, the histogram, and the public values. Names and meanings are those
+//! of client-go's `workqueue_*` metrics, so that existing dashboards and alerts apply. [`super::export`] exports them.
 
 use std::time::Duration;
 
+use super::time::saturating_nanos;
+
 /// Upper bounds in seconds of the histogram buckets: powers of ten from 10 ns to 1,000 s.
 const BOUNDS: [f64; 12] = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2, 1e3];
+
+/// The first of them in nanoseconds; each is ten times the one before.
+const FIRST_BOUND: u64 = 10;
 
 /// Whether a queue measures durations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -32,12 +37,10 @@ pub struct Histogram {
 
 impl Histogram {
     pub(super) fn observe(&mut self, duration: Duration) {
-        let seconds = duration.as_secs_f64();
-        let bucket = BOUNDS
-            .iter()
-            .position(|bound| seconds <= *bound)
-            .unwrap_or(BOUNDS.len());
-        self.counts[bucket] += 1;
+        // How many bounds are below it: a bound belongs to its own bucket.
+        let above_first = saturating_nanos(duration).saturating_sub(1) / FIRST_BOUND;
+        let below = above_first.checked_ilog10().map_or(0, |tens| tens as usize + 1);
+        self.counts[below.min(BOUNDS.len())] += 1;
         self.count += 1;
         self.sum = self.sum.saturating_add(duration);
     }
@@ -85,12 +88,14 @@ pub struct QueueMetrics {
     pub succeeded_total: u64,
     /// Reconciles that ended with [`Action::RequeueAfter`](super::Action::RequeueAfter).
     pub requeue_after_total: u64,
-    /// Reconciles that ended with an error, terminal ones and panics included.
+    /// Reconciles that ended with an error, terminal ones, panics and timeouts included.
     pub errors_total: u64,
     /// Reconciles that ended with a terminal error.
     pub terminal_errors_total: u64,
     /// Reconciles that panicked.
     pub panics_total: u64,
+    /// Reconciles that were dropped because they took longer than [`timeout`](super::QueueBuilder::timeout).
+    pub timeouts_total: u64,
     /// Items that were forgotten after the last permitted attempt failed.
     pub gave_up_total: u64,
     /// Reconciles that run now.
@@ -104,4 +109,38 @@ pub(super) struct Counters {
     pub(super) retries: u64,
     pub(super) queue_duration: Histogram,
     pub(super) work_duration: Histogram,
+    /// What of these, and of the depth, was told to the metrics.
+    pub(super) reported_adds: u64,
+    pub(super) reported_retries: u64,
+    pub(super) reported_depth: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // [Q6] a duration is counted in the bucket whose bound it does not exceed, bounds included
+    #[test]
+    fn durations_go_into_the_bucket_that_bounds_them() {
+        for (nanos, bound) in [
+            (0, 1e-8),
+            (10, 1e-8),
+            (11, 1e-7),
+            (100, 1e-7),
+            (101, 1e-6),
+            (1_000_000_000, 1e0),
+            (1_000_000_001, 1e1),
+            (1_000_000_000_000, 1e3),
+        ] {
+            let mut histogram = Histogram::default();
+            histogram.observe(Duration::from_nanos(nanos));
+            let first = histogram.buckets().find(|(_, count)| *count == 1);
+            assert_eq!(first, Some((bound, 1)), "{nanos} ns");
+        }
+        let mut histogram = Histogram::default();
+        histogram.observe(Duration::from_nanos(1_000_000_000_001));
+        histogram.observe(Duration::MAX);
+        assert!(histogram.buckets().all(|(_, count)| count == 0), "above the last bound");
+        assert_eq!(histogram.count, 2);
+    }
 }

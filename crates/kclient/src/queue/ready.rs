@@ -86,10 +86,6 @@ impl Ready {
         self.links = Vec::new();
     }
 
-    pub(super) fn priority(&self, slot: u32) -> i32 {
-        self.links[slot as usize].priority
-    }
-
     /// Puts a slot at the end of its priority and makes it the youngest. Precondition: it is not ready.
     pub(super) fn push(&mut self, slot: u32, priority: i32) {
         self.links[slot as usize].priority = priority;
@@ -106,17 +102,19 @@ impl Ready {
         self.push_level(slot, priority);
     }
 
-    /// Takes the next slot to serve.
-    pub(super) fn take(&mut self) -> Option<u32> {
+    /// The next slot to serve.
+    #[inline]
+    pub(super) fn first(&self) -> Option<u32> {
         let first = self.levels.last()?.list.head;
+        let ages = (self.takes + 1).is_multiple_of(AGEING_INTERVAL);
+        Some(if ages { self.age.head } else { first })
+    }
+
+    /// Removes the slot that [`first`](Self::first) named, because it is served.
+    #[inline]
+    pub(super) fn serve(&mut self, slot: u32) {
         self.takes += 1;
-        let slot = if self.takes.is_multiple_of(AGEING_INTERVAL) {
-            self.age.head
-        } else {
-            first
-        };
         self.remove(slot);
-        Some(slot)
     }
 
     /// Removes a slot. Precondition: it is ready.
@@ -135,6 +133,19 @@ impl Ready {
             let link = self.links.get(slot as usize)?;
             next = link.next[Chain::Age as usize];
             Some(slot)
+        })
+    }
+
+    /// The ready slots as they would be served if nobody aged: the highest priority first, first-in-first-out inside.
+    pub(super) fn in_order(&self) -> impl Iterator<Item = u32> + '_ {
+        self.levels.iter().rev().flat_map(move |level| {
+            let mut next = level.list.head;
+            std::iter::from_fn(move || {
+                let slot = next;
+                let link = self.links.get(slot as usize)?;
+                next = link.next[Chain::Priority as usize];
+                Some(slot)
+            })
         })
     }
 
@@ -179,6 +190,7 @@ impl Ready {
             }
         }
         assert_eq!(in_levels, self.len);
+        assert_eq!(self.in_order().count(), self.len);
     }
 }
 

@@ -9,22 +9,31 @@
 //! one shared guard; the last of them to go closes the queue, so "closed" always means that no reconcile runs.
 
 use std::any::Any;
+use std::convert::Infallible;
 use std::fmt;
 use std::hash::Hash;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+#[cfg(feature = "client")]
 use kube_client::ObjectKey;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::builder::{Options, QueueBuilder, Reconcile};
-use super::error::{NotClosed, Panicked, QueueClosed, ReconcileError, RunError};
+use super::error::{NotClosed, Panicked, QueueClosed, ReconcileError, RunError, TimedOut};
+use super::export::Outcome;
+use super::item::Item;
 use super::metrics::QueueMetrics;
-use super::workqueue::{AddOptions, Item, WorkQueue};
+use super::outcomes::{Active, Outcomes};
+use super::snapshot::Snapshot;
+use super::workqueue::{AddOptions, WorkQueue};
+
+/// How often the gauges of unfinished work are brought up to date, as in client-go.
+const REPORT_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The wait before a retry whose rate limiter panicked.
 const LIMITER_PANIC_DELAY: Duration = Duration::from_secs(1);
@@ -39,7 +48,8 @@ const SHUT_DOWN: u8 = 2;
 pub enum Action {
     /// Nothing, until the key is added again.
     Done,
-    /// To see the key again after this time, or earlier if it is added. The back-off starts anew.
+    /// To see the key again after this time, or earlier if it is added. The back-off starts anew. Zero is at once; a time too
+    /// long to count is as long as can be counted.
     RequeueAfter(Duration),
 }
 
@@ -51,7 +61,7 @@ pub enum Action {
 /// # Guarantees
 ///
 /// - The keys, their order and their merging are as [`WorkQueue`] says. A key is never reconciled twice at once.
-/// - A reconcile that fails or panics is retried after the rate limiter's delay, with the priority that it had, until it
+/// - A reconcile that fails, panics or [takes too long](QueueBuilder::timeout) is retried after the rate limiter's delay, with the priority that it had, until it
 ///   succeeds, fails terminally or used up [`max_attempts`](QueueBuilder::max_attempts). Adding a key during its back-off
 ///   reconciles it at once and does not reset the number of its failures.
 /// - After the stop nothing new is started (but see [`drain_on_stop`](QueueBuilder::drain_on_stop)); what runs is given the
@@ -60,7 +70,9 @@ pub enum Action {
 /// - Dropping a queue that never ran leaves nothing behind. A panic of the reconciler harms no other key.
 ///
 /// Panics are contained only if the program is built with `panic = "unwind"`, the default.
-pub struct Queue<T = ObjectKey> {
+///
+/// The default key is there with feature `client` only; without it the queue knows nothing of Kubernetes.
+pub struct Queue<#[cfg(feature = "client")] T = ObjectKey, #[cfg(not(feature = "client"))] T> {
     inner: Arc<Inner<T>>,
 }
 
@@ -71,27 +83,9 @@ struct Inner<T> {
     begun: AtomicU8,
     /// Cancelled by `shut_down`.
     shut_down: CancellationToken,
-    /// Cancelled once everything that was queued when `run` started was handled. Invariant: never before `run`.
-    synced: CancellationToken,
     /// Cancelled once no reconcile runs and none will.
     closed: CancellationToken,
     outcomes: Outcomes,
-}
-
-#[derive(Default)]
-struct Outcomes {
-    succeeded: AtomicU64,
-    requeue_after: AtomicU64,
-    errors: AtomicU64,
-    terminal: AtomicU64,
-    panics: AtomicU64,
-    gave_up: AtomicU64,
-    active: AtomicUsize,
-}
-
-fn count(counter: &AtomicU64) {
-    // Counters are independent of each other: nothing is ordered by them.
-    counter.fetch_add(1, Ordering::Relaxed);
 }
 
 impl<T: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static> Queue<T> {
@@ -101,6 +95,7 @@ impl<T: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static> Queue<T> {
     }
 
     pub(super) fn new(work: WorkQueue<T>, reconcile: Reconcile<T>, options: Options) -> Self {
+        let outcomes = Outcomes::new(work.name());
         Self {
             inner: Arc::new(Inner {
                 work,
@@ -108,9 +103,8 @@ impl<T: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static> Queue<T> {
                 options,
                 begun: AtomicU8::new(NOTHING),
                 shut_down: CancellationToken::new(),
-                synced: CancellationToken::new(),
                 closed: CancellationToken::new(),
-                outcomes: Outcomes::default(),
+                outcomes,
             }),
         }
     }
@@ -181,9 +175,7 @@ impl<T: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static> Queue<T> {
             _ => return Err(RunError::AlreadyStarted),
         }
         let alive = Arc::new(Alive(Arc::clone(inner)));
-        if inner.work.mark_queued() == 0 {
-            inner.synced.cancel();
-        }
+        inner.work.mark_queued();
         let stopping = stop.child_token();
         let _cancel_when_dropped = stopping.clone().drop_guard();
         // Reconciles learn of the stop at once; those of a drain only when the time for it is over.
@@ -198,26 +190,34 @@ impl<T: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static> Queue<T> {
         for _ in 0..inner.options.concurrency.get() {
             workers.spawn(work(Arc::clone(&alive), stopping.clone(), token.clone()));
         }
+        let run = async {
+            tokio::select! {
+                () = stopping.cancelled() => {}
+                () = inner.shut_down.cancelled() => stopping.cancel(),
+            }
+            if drain {
+                inner.work.shut_down();
+            } else {
+                let discarded = inner.work.discard();
+                tracing::debug!(queue = self.name(), discarded, "queue stopped");
+            }
+            let grace = inner.options.grace;
+            if tokio::time::timeout(grace, join(&mut workers)).await.is_err() {
+                let dropped = inner.outcomes.active();
+                tracing::warn!(
+                    queue = self.name(),
+                    dropped,
+                    ?grace,
+                    "dropping reconciles that did not end within the grace period"
+                );
+                token.cancel();
+                inner.work.discard();
+                workers.shutdown().await;
+            }
+        };
         tokio::select! {
-            () = stopping.cancelled() => {}
-            () = inner.shut_down.cancelled() => stopping.cancel(),
-        }
-
-        if drain {
-            inner.work.shut_down();
-        } else {
-            let discarded = inner.work.discard();
-            tracing::debug!(queue = self.name(), discarded, "queue stopped");
-        }
-        if tokio::time::timeout(inner.options.grace, join(&mut workers))
-            .await
-            .is_err()
-        {
-            let dropped = inner.outcomes.active.load(Ordering::Relaxed);
-            tracing::warn!(queue = self.name(), dropped, grace = ?inner.options.grace, "dropping reconciles that did not end within the grace period");
-            token.cancel();
-            inner.work.discard();
-            workers.shutdown().await;
+            () = run => {}
+            never = inner.report_unfinished() => match never {},
         }
         Ok(())
     }
@@ -234,7 +234,7 @@ impl<T: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static> Queue<T> {
     /// Whether everything that was ready when [`run`](Self::run) started was reconciled at least once, with whatever
     /// outcome. Delayed keys do not count.
     pub fn has_synced(&self) -> bool {
-        self.inner.synced.is_cancelled()
+        self.inner.work.all_handled().is_cancelled()
     }
 
     /// Waits until [`has_synced`](Self::has_synced).
@@ -249,7 +249,7 @@ impl<T: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static> Queue<T> {
     pub async fn synced(&self) -> Result<(), QueueClosed> {
         tokio::select! {
             biased;
-            () = self.inner.synced.cancelled() => Ok(()),
+            () = self.inner.work.all_handled().cancelled() => Ok(()),
             () = self.inner.closed.cancelled() => Err(QueueClosed),
         }
     }
@@ -277,18 +277,12 @@ impl<T: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static> Queue<T> {
 
     /// What the queue counted and measured so far.
     pub fn metrics(&self) -> QueueMetrics {
-        let outcomes = &self.inner.outcomes;
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        QueueMetrics {
-            workqueue: self.inner.work.metrics(),
-            succeeded_total: read(&outcomes.succeeded),
-            requeue_after_total: read(&outcomes.requeue_after),
-            errors_total: read(&outcomes.errors),
-            terminal_errors_total: read(&outcomes.terminal),
-            panics_total: read(&outcomes.panics),
-            gave_up_total: read(&outcomes.gave_up),
-            active_workers: outcomes.active.load(Ordering::Relaxed),
-        }
+        self.inner.outcomes.metrics(self.inner.work.metrics())
+    }
+
+    /// What is queued, processed and delayed, as [`WorkQueue::snapshot`].
+    pub fn snapshot(&self, limit: usize) -> Snapshot<T> {
+        self.inner.work.snapshot(limit)
     }
 }
 
@@ -303,58 +297,78 @@ async fn work<T: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static>(
     token: CancellationToken,
 ) {
     let inner = &alive.0;
-    while let Some(item) = inner.work.get().await {
+    let mut next = inner.work.get().await;
+    while let Some(mut item) = next {
         // The stop may have come while this key was taken, before `run` saw it.
         if stopping.is_cancelled() && !inner.options.drain_on_stop {
             break;
         }
-        let active = Active::new(&inner.outcomes.active);
-        let key = item.key().clone();
-        let reconcile = AssertUnwindSafe(async { (inner.reconcile)(key, token.clone()).await });
-        let outcome = reconcile.catch_unwind().await;
+        let active = Active::new(&inner.outcomes);
+        let outcome = inner.attempt(item.key().clone(), token.clone()).await;
         drop(active);
-        inner.settle(item, outcome);
+        inner.settle(&mut item, outcome);
+        next = item.next().await;
     }
 }
 
+/// How one attempt ended.
+enum Attempt {
+    Ended(Result<Action, ReconcileError>),
+    Panicked(Box<dyn Any + Send>),
+    TimedOut(Duration),
+}
+
 impl<T: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static> Inner<T> {
-    /// Draws the consequences of one reconcile.
-    fn settle(&self, item: Item<T>, outcome: Result<Result<Action, ReconcileError>, Box<dyn Any + Send>>) {
-        match outcome {
-            Ok(Ok(action)) => {
-                let requeue = match action {
-                    Action::Done => {
-                        count(&self.outcomes.succeeded);
-                        None
-                    }
-                    Action::RequeueAfter(delay) => {
-                        count(&self.outcomes.requeue_after);
-                        Some(delay)
-                    }
-                };
-                self.forget(&item);
-                item.handled(0, requeue);
-            }
-            Ok(Err(error)) => self.fail(item, &error),
-            Err(panic) => {
-                count(&self.outcomes.panics);
-                self.fail(item, &Panicked(panic_text(&*panic)).into());
-            }
-        }
-        if self.work.marked() == 0 {
-            self.synced.cancel();
+    /// Calls the reconciler, and survives it.
+    async fn attempt(&self, key: T, token: CancellationToken) -> Attempt {
+        let reconcile = AssertUnwindSafe(async { (self.reconcile)(key, token).await }).catch_unwind();
+        let ended = match self.options.timeout {
+            None => reconcile.await,
+            Some(timeout) => match tokio::time::timeout(timeout, reconcile).await {
+                Ok(ended) => ended,
+                Err(_elapsed) => return Attempt::TimedOut(timeout),
+            },
+        };
+        match ended {
+            Ok(result) => Attempt::Ended(result),
+            Err(panic) => Attempt::Panicked(panic),
         }
     }
 
-    fn fail(&self, item: Item<T>, error: &ReconcileError) {
-        count(&self.outcomes.errors);
+    /// Draws the consequences of one reconcile.
+    fn settle(&self, item: &mut Item<T>, attempt: Attempt) {
+        match attempt {
+            Attempt::Ended(Ok(action)) => {
+                let (outcome, requeue) = match action {
+                    Action::Done => (Outcome::Done, None),
+                    Action::RequeueAfter(delay) => (Outcome::RequeueAfter, Some(delay)),
+                };
+                self.outcomes.ended(outcome);
+                self.forget(item);
+                item.handled(0, requeue);
+            }
+            Attempt::Ended(Err(error)) => {
+                let terminal = error.is_terminal();
+                let outcome = if terminal { Outcome::Terminal } else { Outcome::Error };
+                self.fail(item, outcome, &error);
+            }
+            Attempt::Panicked(panic) => {
+                let text = panic_text(&*panic);
+                drop_contained(panic);
+                self.fail(item, Outcome::Panic, &Panicked(text).into());
+            }
+            Attempt::TimedOut(timeout) => self.fail(item, Outcome::Timeout, &TimedOut(timeout).into()),
+        }
+    }
+
+    fn fail(&self, item: &mut Item<T>, outcome: Outcome, error: &ReconcileError) {
+        self.outcomes.ended(outcome);
         let attempts = item.failures().saturating_add(1);
         let queue = self.work.name();
         // Both are texts of the user's code, and this worker has to survive them.
         let key = text_of(|| format!("{:?}", item.key()));
         let error_text = text_of(|| format!("{error:#}"));
         if error.is_terminal() {
-            count(&self.outcomes.terminal);
             tracing::error!(
                 queue,
                 %key,
@@ -363,7 +377,7 @@ impl<T: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static> Inner<T> {
                 "reconcile failed, not retried"
             );
         } else if self.options.max_attempts.is_some_and(|max| attempts >= max.get()) {
-            count(&self.outcomes.gave_up);
+            self.outcomes.gave_up();
             tracing::error!(queue, %key, attempts, error = error_text, "reconcile failed, giving up");
         } else {
             let delay =
@@ -381,8 +395,22 @@ impl<T: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static> Inner<T> {
             );
             return item.handled(attempts, Some(delay));
         }
-        self.forget(&item);
+        self.forget(item);
         item.handled(0, None);
+    }
+
+    /// Brings the gauges of unfinished work up to date, for ever; without a timer while nothing runs.
+    async fn report_unfinished(&self) -> Infallible {
+        loop {
+            self.outcomes.busy().await;
+            loop {
+                tokio::time::sleep(REPORT_INTERVAL).await;
+                self.work.report_unfinished();
+                if self.outcomes.active() == 0 {
+                    break;
+                }
+            }
+        }
     }
 
     fn forget(&self, item: &Item<T>) {
@@ -420,28 +448,20 @@ fn panic_text(panic: &(dyn Any + Send)) -> String {
         .to_owned()
 }
 
+/// Drops the payload of a panic, whose `Drop` may panic in its turn.
+fn drop_contained(panic: Box<dyn Any + Send>) {
+    if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        // A third one would be an attack.
+        std::mem::forget(second);
+    }
+}
+
 /// Held by `run` and by each worker; the last one to go closes the queue.
 struct Alive<T: Clone + Eq + Hash + Send + Sync + 'static>(Arc<Inner<T>>);
 
 impl<T: Clone + Eq + Hash + Send + Sync + 'static> Drop for Alive<T> {
     fn drop(&mut self) {
         self.0.close();
-    }
-}
-
-/// Counts a reconcile as running, also if it is dropped half-way.
-struct Active<'a>(&'a AtomicUsize);
-
-impl<'a> Active<'a> {
-    fn new(active: &'a AtomicUsize) -> Self {
-        active.fetch_add(1, Ordering::Relaxed);
-        Self(active)
-    }
-}
-
-impl Drop for Active<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -1,31 +1,30 @@
-//! The work queue: the state machine of [`super::core`] behind a lock, with waiting consumers.
+//! The work queue: the state machine of [`super::core`] behind a lock.
 //!
-//! Owns: [`WorkQueue`], [`Item`], hashing, the clock reads and the wake-ups. It runs no reconciler: see
-//! [`Queue`](super::Queue) for that.
+//! Owns: [`WorkQueue`], its settings, hashing, the clock reads, and what follows an operation outside of the lock. Waiting for
+//! a key is in [`super::consumer`], what is handed out in [`super::item`]. It runs no reconciler: see [`Queue`](super::Queue)
+//! for that.
 //!
 //! # Design
 //!
-//! Hashing happens outside of the lock, and so do wake-ups. A consumer tries first; only when nothing is ready it
-//! registers for a wake-up, looks again (so that no add falls between the two) and sleeps. An add wakes a consumer only if
-//! one sleeps. One of the sleeping consumers, the timekeeper, sleeps no longer than the earliest deadline; when it leaves
-//! it names a successor, so a deadline is never forgotten and a hundred consumers do not set a hundred timers.
+//! Every operation is one turn of one lock: hashing comes before it, and wake-ups, metrics and the drop of forgotten keys after
+//! it. Without timings and delays nothing reads the clock.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
-use std::ops::Deref;
-use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
 
-use super::core::{Core, Finish, Handout, Take};
+use super::consumer::Consumer;
+use super::core::{Core, Effects, Finish, Take};
+use super::export::WorkQueueSeries;
+use super::item::Item;
 use super::limiter::{RateLimiter, controller_default};
 use super::metrics::{Timings, WorkQueueMetrics};
-
-/// A deadline so far away that it never comes, for delays that no clock can add.
-const FAR_FUTURE: Duration = Duration::from_hours(24 * 365 * 30);
+use super::snapshot::Snapshot;
+use super::time::{Epoch, Tick};
+use crate::sync::Mutex;
 
 /// A queue of distinct keys for concurrent workers, with client-go's semantics, delays, rate limits and priorities.
 ///
@@ -43,8 +42,9 @@ const FAR_FUTURE: Duration = Duration::from_hours(24 * 365 * 30);
 ///   priority the p-th oldest key is handed out within 8 p hand-outs.
 /// - **Nothing is lost.** An accepted key is handed out, unless the queue is dropped or shut down first while the key is
 ///   delayed.
-/// - **Memory** is proportional to the number of distinct keys that wait or are processed; a key that is done is dropped.
+/// - **Memory** is proportional to the number of distinct keys that wait or are processed, at most of late; a key that is done is dropped.
 /// - The queue starts no task. Delayed keys become ready by the calls of waiting consumers and readers.
+/// - An add wakes a consumer only if one sleeps, and then one. Metrics go through the `metrics` facade under client-go's names.
 ///
 /// Not promised: anything about the order of keys that become ready at the same instant on different threads.
 ///
@@ -68,18 +68,20 @@ const FAR_FUTURE: Duration = Duration::from_hours(24 * 365 * 30);
 /// # });
 /// ```
 pub struct WorkQueue<T> {
-    shared: Arc<Shared<T>>,
+    pub(super) shared: Arc<Shared<T>>,
 }
 
-struct Shared<T> {
-    name: String,
+/// One queue, shared by its handles, items and waiting consumers.
+pub(super) struct Shared<T> {
     core: Mutex<Core<T>>,
-    /// Invariant: a consumer that counts as waiting in the core is registered here, or was woken and will look again.
-    consumers: Notify,
-    drained: Notify,
+    epoch: Epoch,
+    timings: Timings,
     hasher: foldhash::fast::RandomState,
     limiter: Arc<dyn RateLimiter<T>>,
-    timings: Timings,
+    /// Cancelled once the last of the keys that `mark_queued` marked was handled.
+    handled: CancellationToken,
+    series: WorkQueueSeries,
+    name: String,
 }
 
 /// Settings of a [`WorkQueue`]; see [`WorkQueue::builder`].
@@ -104,17 +106,18 @@ impl<T: Clone + Eq + Hash + Send + Sync + 'static> WorkQueueBuilder<T> {
         self
     }
 
-    /// Makes the queue.
+    /// Makes the queue, and takes its handles from the recorder of `metrics` that is installed by now, if there is one.
     pub fn build(self) -> WorkQueue<T> {
         WorkQueue {
             shared: Arc::new(Shared {
-                name: self.name,
                 core: Mutex::new(Core::new(self.timings == Timings::On)),
-                consumers: Notify::new(),
-                drained: Notify::new(),
+                epoch: Epoch::now(),
+                timings: self.timings,
                 hasher: foldhash::fast::RandomState::default(),
                 limiter: self.limiter.unwrap_or_else(|| Arc::new(controller_default())),
-                timings: self.timings,
+                handled: CancellationToken::new(),
+                series: WorkQueueSeries::new(&self.name),
+                name: self.name,
             }),
         }
     }
@@ -153,7 +156,7 @@ impl<T: Clone + Eq + Hash + Send + Sync + 'static> WorkQueue<T> {
         Self::builder(name).build()
     }
 
-    /// Settings for a new queue. The name is the label of its metrics.
+    /// Settings for a new queue. The name is the label of its metrics: queues of one program should differ in it.
     pub fn builder(name: impl Into<String>) -> WorkQueueBuilder<T> {
         WorkQueueBuilder {
             name: name.into(),
@@ -175,7 +178,8 @@ impl<T: Clone + Eq + Hash + Send + Sync + 'static> WorkQueue<T> {
         self.add_with_priority(key, 0);
     }
 
-    /// Adds a key that becomes ready after `delay`, or earlier if another add says so. A delay of zero is [`add`](Self::add).
+    /// Adds a key that becomes ready after `delay`, or earlier if another add says so. A delay of zero is [`add`](Self::add);
+    /// one that is too long to count (more than 584 years) is as long as can be counted.
     ///
     /// The time is tokio's clock. Outside of a runtime that is the system's monotonic clock, which is the same unless a
     /// test has paused the runtime's clock; so tests with a paused clock add from inside of the runtime.
@@ -200,24 +204,21 @@ impl<T: Clone + Eq + Hash + Send + Sync + 'static> WorkQueue<T> {
 
     fn add_delayed(&self, key: &T, priority: i32, delay: Duration) {
         let hash = self.shared.hasher.hash_one(key);
-        let now = Instant::now();
-        let deadline = deadline(now, delay);
-        self.shared.with(|core| core.add_at(hash, key, priority, deadline, now));
+        let now = self.shared.epoch.tick();
+        self.shared
+            .with(|core| core.add_at(hash, key, priority, now.after(delay), now));
     }
 
     fn add_with_priority(&self, key: &T, priority: i32) {
         let hash = self.shared.hasher.hash_one(key);
-        let now = self.shared.clock();
-        self.shared.with(|core| {
-            let now = now.or_else(|| core.has_delays().then(Instant::now));
-            core.add(hash, key, priority, now);
-        });
+        self.shared.with_time(|core, now| core.add(hash, key, priority, now));
     }
 
     /// Waits for the next key. `None` once the queue is shut down and nothing waits to be handed out; a key that is
     /// processed and was added again waits from the instant it is done, so the worker that calls `done` asks once more.
     ///
-    /// Many consumers may wait at once; each key goes to one of them.
+    /// Many consumers may wait at once; each key goes to one of them. A worker's loop is a little cheaper with
+    /// [`Item::next`].
     ///
     /// # Cancel safety
     ///
@@ -231,48 +232,21 @@ impl<T: Clone + Eq + Hash + Send + Sync + 'static> WorkQueue<T> {
     pub async fn get(&self) -> Option<Item<T>> {
         // A worker that always finds something must not starve its neighbours on the runtime.
         tokio::task::coop::consume_budget().await;
-        match self.shared.take() {
-            Take::Item(handout) => return Some(self.item(handout)),
-            Take::Closed => return None,
-            Take::Empty => {}
-        }
-        let mut consumer = Consumer::new(&self.shared);
-        loop {
-            // Registered before the queue is looked at again, so that no add can fall in between.
-            let mut woken = pin!(self.shared.consumers.notified());
-            if woken.as_mut().enable() {
-                // A wake-up that had found nobody asleep. The look below answers it.
-                continue;
+        match self.shared.with_time(Core::take) {
+            Take::Item(handout) => Some(Item::new(handout, Arc::clone(&self.shared))),
+            Take::Closed => None,
+            Take::Empty => {
+                let handout = Consumer::new(&self.shared).wait().await?;
+                Some(Item::new(handout, Arc::clone(&self.shared)))
             }
-            let deadline = match consumer.take_or_sleep() {
-                Ok(Take::Item(handout)) => return Some(self.item(handout)),
-                Ok(_) => return None,
-                Err(deadline) => deadline,
-            };
-            match deadline {
-                None => woken.await,
-                Some(deadline) => tokio::select! {
-                    () = woken => {}
-                    () = sleep_until(deadline) => {}
-                },
-            }
-            consumer.asleep = false;
         }
     }
 
     /// Takes the next key if one is ready now.
     pub fn try_get(&self) -> Option<Item<T>> {
-        match self.shared.take() {
-            Take::Item(handout) => Some(self.item(handout)),
+        match self.shared.with_time(Core::take) {
+            Take::Item(handout) => Some(Item::new(handout, Arc::clone(&self.shared))),
             Take::Empty | Take::Closed => None,
-        }
-    }
-
-    fn item(&self, handout: Handout<T>) -> Item<T> {
-        Item {
-            handout,
-            finish: Finish::default(),
-            shared: Arc::clone(&self.shared),
         }
     }
 
@@ -288,11 +262,7 @@ impl<T: Clone + Eq + Hash + Send + Sync + 'static> WorkQueue<T> {
 
     /// How many keys are ready to be handed out.
     pub fn len(&self) -> usize {
-        let now = Instant::now();
-        self.shared.with(|core| {
-            core.promote(Some(now));
-            core.len()
-        })
+        self.shared.read(|core, _| core.len())
     }
 
     /// Whether no key is ready to be handed out.
@@ -302,11 +272,20 @@ impl<T: Clone + Eq + Hash + Send + Sync + 'static> WorkQueue<T> {
 
     /// What the queue counted and measured so far.
     pub fn metrics(&self) -> WorkQueueMetrics {
-        let now = Instant::now();
-        self.shared.with(|core| {
-            core.promote(Some(now));
-            core.metrics(&self.shared.name, now)
-        })
+        self.shared.read(|core, now| core.metrics(&self.shared.name, now))
+    }
+
+    /// What is queued, processed and delayed: at most `limit` keys of each, and how many there are. For a debug page.
+    ///
+    /// The keys are cloned under the queue's lock, so a limit of some hundreds is sensible. What is not shown costs nothing.
+    pub fn snapshot(&self, limit: usize) -> Snapshot<T> {
+        self.shared.read(|core, now| core.snapshot(limit, now))
+    }
+
+    /// Brings the gauges of unfinished work up to date, which nothing else does while a key is worked on.
+    pub fn report_unfinished(&self) {
+        let unfinished = self.shared.read(|core, now| core.unfinished(now));
+        self.shared.series.unfinished(unfinished);
     }
 
     /// Refuses new keys from now on. Keys that are ready are still handed out, also those that were added again while they
@@ -323,14 +302,7 @@ impl<T: Clone + Eq + Hash + Send + Sync + 'static> WorkQueue<T> {
     /// Dropping the future ends the wait; the queue stays shut down.
     pub async fn shut_down_with_drain(&self) {
         self.begin_shut_down(true);
-        loop {
-            let mut drained = pin!(self.shared.drained.notified());
-            drained.as_mut().enable();
-            if self.shared.with(|core| core.is_drained()) {
-                return;
-            }
-            drained.await;
-        }
+        super::consumer::drained(&self.shared).await;
     }
 
     fn begin_shut_down(&self, draining: bool) {
@@ -353,18 +325,15 @@ impl<T: Clone + Eq + Hash + Send + Sync + 'static> WorkQueue<T> {
         dropped.len()
     }
 
-    /// Marks the keys that are ready now; returns how many there are.
-    pub(super) fn mark_queued(&self) -> usize {
-        let now = Instant::now();
-        self.shared.with(|core| {
-            core.promote(Some(now));
-            core.mark_queued()
-        })
+    /// Marks the keys that are ready now; [`all_handled`](Self::all_handled) is cancelled once each was handled.
+    pub(super) fn mark_queued(&self) {
+        if self.shared.read(|core, _| core.mark_queued()) == 0 {
+            self.shared.handled.cancel();
+        }
     }
 
-    /// How many marked keys were not handled yet.
-    pub(super) fn marked(&self) -> usize {
-        self.shared.with(|core| core.marked())
+    pub(super) fn all_handled(&self) -> &CancellationToken {
+        &self.shared.handled
     }
 
     pub(super) fn limiter(&self) -> &dyn RateLimiter<T> {
@@ -377,155 +346,94 @@ impl<T: Clone + Eq + Hash + Send + Sync + 'static> WorkQueue<T> {
     }
 }
 
-fn deadline(now: Instant, delay: Duration) -> Instant {
-    now.checked_add(delay).unwrap_or_else(|| now + FAR_FUTURE)
-}
-
 impl<T: Clone + Eq> Shared<T> {
-    /// The time, if durations are measured.
-    fn clock(&self) -> Option<Instant> {
-        (self.timings == Timings::On).then(Instant::now)
-    }
-
-    fn take(&self) -> Take<T> {
-        let now = self.clock();
+    /// One step that takes the time if it is needed.
+    #[inline]
+    pub(super) fn with_time<R>(&self, step: impl FnOnce(&mut Core<T>, Option<Tick>) -> R) -> R {
+        // Rather before the lock than under it.
+        let now = (self.timings == Timings::On).then(|| self.epoch.tick());
         self.with(|core| {
-            let now = now.or_else(|| core.has_delays().then(Instant::now));
-            core.take(now)
+            let now = now.or_else(|| core.needs_time().then(|| self.epoch.tick()));
+            step(core, now)
         })
     }
 
-    fn finish(&self, slot: u32, finish: Finish) {
-        let now = self.clock();
+    /// One step that looks at the present.
+    pub(super) fn read<R>(&self, step: impl FnOnce(&mut Core<T>, Tick) -> R) -> R {
+        let now = self.epoch.tick();
+        self.with(|core| {
+            core.promote(Some(now));
+            step(core, now)
+        })
+    }
+
+    /// Runs one step of the state machine, then does what follows from it, outside of the lock.
+    #[inline]
+    pub(super) fn with<R>(&self, step: impl FnOnce(&mut Core<T>) -> R) -> R {
+        let (result, effects) = {
+            // A panic in `T::eq` or `T::clone` happens before anything is changed, so the state is sound.
+            let mut core = self.core.lock();
+            let result = step(&mut core);
+            (result, core.effects())
+        };
+        if let Some(effects) = effects {
+            self.follow(effects);
+        }
+        result
+    }
+
+    #[inline]
+    fn follow(&self, effects: Effects) {
+        self.series.report(&effects);
+        if effects.all_handled {
+            self.handled.cancel();
+        }
+        if let Some(waker) = effects.wake {
+            waker.wake();
+        }
+        for waker in effects.wake_too {
+            waker.wake();
+        }
+    }
+
+    /// The time of a delay from now on.
+    pub(super) fn deadline(&self, delay: Duration) -> Tick {
+        self.epoch.tick().after(delay)
+    }
+
+    pub(super) fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// Ends a run.
+    #[inline]
+    pub(super) fn finish(&self, slot: u32, finish: Finish) {
+        let now = (self.timings == Timings::On).then(|| self.epoch.tick());
         let forgotten = self.with(|core| {
-            let needs_time = core.has_delays() || finish.requeue.is_some();
-            let now = now.or_else(|| needs_time.then(Instant::now));
+            let needs_time = core.finish_needs_time(slot, &finish);
+            let now = now.or_else(|| needs_time.then(|| self.epoch.tick()));
             core.finish(slot, finish, now)
         });
         drop(forgotten);
     }
 
-    /// Runs one step of the state machine, then wakes whom it concerns, outside of the lock.
-    fn with<R>(&self, step: impl FnOnce(&mut Core<T>) -> R) -> R {
-        let (result, wakes) = {
-            // A panic in `T::eq` or `T::clone` happens before anything is changed, so the state is sound.
-            let mut core = self.core.lock().unwrap_or_else(PoisonError::into_inner);
-            let result = step(&mut core);
-            (result, core.wakes())
-        };
-        for _ in 0..wakes.consumers {
-            self.consumers.notify_one();
-        }
-        if wakes.everybody {
-            self.consumers.notify_waiters();
-        }
-        if wakes.drained {
-            self.drained.notify_waiters();
-        }
-        result
+    /// Ends a run and takes the next key, in one step.
+    #[inline]
+    pub(super) fn finish_and_take(&self, slot: u32, finish: Finish) -> Take<T> {
+        let now = (self.timings == Timings::On).then(|| self.epoch.tick());
+        let (forgotten, take) = self.with(|core| {
+            let needs_time = core.needs_time() || core.finish_needs_time(slot, &finish);
+            let now = now.or_else(|| needs_time.then(|| self.epoch.tick()));
+            (core.finish(slot, finish, now), core.take(now))
+        });
+        drop(forgotten);
+        take
     }
 }
 
-/// A consumer inside of `get` that found nothing ready.
-struct Consumer<'a, T: Clone + Eq> {
-    shared: &'a Shared<T>,
-    /// Invariant: `Some` once it has slept, until it left.
-    id: Option<u64>,
-    /// Whether it sleeps, or was dropped asleep.
-    asleep: bool,
-}
-
-impl<'a, T: Clone + Eq> Consumer<'a, T> {
-    fn new(shared: &'a Shared<T>) -> Self {
-        Self {
-            shared,
-            id: None,
-            asleep: false,
-        }
-    }
-
-    /// Takes the next key, or says until when at most to sleep.
-    fn take_or_sleep(&mut self) -> Result<Take<T>, Option<Instant>> {
-        let now = self.shared.clock();
-        self.shared.with(|core| {
-            let now = now.or_else(|| core.has_delays().then(Instant::now));
-            match core.take(now) {
-                Take::Empty => {
-                    let id = *self.id.get_or_insert_with(|| core.consumer_id());
-                    self.asleep = true;
-                    Err(core.sleep(id))
-                }
-                found => {
-                    if let Some(id) = self.id.take() {
-                        core.leave(id, self.asleep);
-                    }
-                    Ok(found)
-                }
-            }
-        })
-    }
-}
-
-impl<T: Clone + Eq> Drop for Consumer<'_, T> {
+impl<T> Drop for Shared<T> {
     fn drop(&mut self) {
-        if let Some(id) = self.id.take() {
-            self.shared.with(|core| core.leave(id, self.asleep));
-        }
-    }
-}
-
-/// A key that was handed out. Dropping it is `done`: the key may then be handed out again.
-///
-/// It dereferences to the key.
-#[must_use = "dropping an item marks it as done"]
-pub struct Item<T: Clone + Eq> {
-    handout: Handout<T>,
-    finish: Finish,
-    shared: Arc<Shared<T>>,
-}
-
-impl<T: Clone + Eq> Item<T> {
-    /// The key.
-    pub fn key(&self) -> &T {
-        &self.handout.key
-    }
-
-    /// The priority with which it was handed out.
-    pub fn priority(&self) -> i32 {
-        self.handout.priority
-    }
-
-    /// Marks the key as done, the same as dropping the item.
-    pub fn done(self) {}
-
-    /// How many attempts at this key failed in a row.
-    pub(super) fn failures(&self) -> u32 {
-        self.handout.failures
-    }
-
-    /// Done, and really handled: `failures` is the key's new count; it is wanted again after `requeue`, with the same
-    /// priority.
-    pub(super) fn handled(mut self, failures: u32, requeue: Option<Duration>) {
-        let requeue = requeue.map(|delay| (deadline(Instant::now(), delay), self.handout.priority));
-        self.finish = Finish {
-            failures,
-            requeue,
-            handled: true,
-        };
-    }
-}
-
-impl<T: Clone + Eq> Drop for Item<T> {
-    fn drop(&mut self) {
-        self.shared.finish(self.handout.slot, self.finish);
-    }
-}
-
-impl<T: Clone + Eq> Deref for Item<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        self.key()
+        self.series.end(self.core.lock().reported_depth());
     }
 }
 
@@ -550,12 +458,6 @@ impl<T> fmt::Debug for WorkQueueBuilder<T> {
         f.debug_struct("WorkQueueBuilder")
             .field("name", &self.name)
             .finish_non_exhaustive()
-    }
-}
-
-impl<T: Clone + Eq + fmt::Debug> fmt::Debug for Item<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Item").field(self.key()).finish()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
 use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
@@ -107,7 +107,7 @@ async fn synced_after_everything_added_before_run_was_handled_once() {
                 }
             }
         })
-        .rate_limiter(FastSlow::new(Duration::from_hours(1), Duration::from_hours(1), 0))
+        .rate_limiter(FastSlow::new(Duration::from_hours(1), Duration::from_hours(1), 0).unwrap())
         .build();
     for key in ["ok", "fails", "panics"] {
         queue.add(&key);
@@ -207,7 +207,7 @@ async fn gives_up_after_max_attempts() {
         .finish();
     let _logged = tracing::subscriber::set_default(subscriber);
     let calls = Calls::new();
-    let limiter = Arc::new(ExponentialFailure::new(ms(1), Duration::from_secs(1)));
+    let limiter = Arc::new(ExponentialFailure::new(ms(1), Duration::from_secs(1)).unwrap());
     let queue = Queue::builder("jobs")
         .reconciler(failing(&calls, u32::MAX))
         .rate_limiter(Arc::clone(&limiter))
@@ -679,7 +679,7 @@ async fn an_add_during_back_off_runs_at_once_and_keeps_the_count() {
     let calls = Calls::new();
     let queue = Queue::builder("q")
         .reconciler(failing(&calls, u32::MAX))
-        .rate_limiter(FastSlow::new(ms(1000), ms(1000), 0))
+        .rate_limiter(FastSlow::new(ms(1000), ms(1000), 0).unwrap())
         .max_attempts(3)
         .build();
     queue.add(&"a");
@@ -841,4 +841,201 @@ async fn texts_that_panic_end_no_worker() {
     queue.synced().await.unwrap();
     stop.cancel();
     running.await.unwrap().unwrap();
+}
+
+// [Q11] a reconcile that takes longer than the timeout is dropped, and is an error of its key: counted, retried with back-off
+#[tokio::test(start_paused = true)]
+async fn a_reconcile_that_never_returns_times_out() {
+    struct Dropped(Arc<AtomicUsize>);
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_writer(move || writer.clone())
+        .finish();
+    let _logged = tracing::subscriber::set_default(subscriber);
+    let (calls, dropped) = (Calls::new(), Arc::new(AtomicUsize::new(0)));
+    let queue = Queue::builder("q")
+        .reconciler({
+            let (calls, dropped) = (Arc::clone(&calls), Arc::clone(&dropped));
+            move |key: &'static str| {
+                let (calls, dropped) = (Arc::clone(&calls), Dropped(Arc::clone(&dropped)));
+                async move {
+                    let _dropped = dropped;
+                    calls.record(key);
+                    match key {
+                        "hangs" => std::future::pending().await,
+                        _ => tokio::time::sleep(ms(999)).await,
+                    }
+                    Ok(Action::Done)
+                }
+            }
+        })
+        .timeout(ms(1000))
+        .max_attempts(2)
+        .build();
+    queue.add(&"hangs");
+    queue.add(&"slow");
+    let (stop, running) = start(&queue);
+    assert_eq!(
+        calls.take(3).await,
+        // The retry is 5 ms after the first failure, but the only worker is busy with `slow` until then.
+        [("hangs", ms(0)), ("slow", ms(1000)), ("hangs", ms(1999))]
+    );
+    assert!(calls.none_for(Duration::from_hours(1)).await, "two attempts");
+    assert_eq!(dropped.load(Ordering::SeqCst), 3);
+    let metrics = queue.metrics();
+    assert_eq!(
+        (
+            metrics.timeouts_total,
+            metrics.errors_total,
+            metrics.succeeded_total,
+            metrics.gave_up_total,
+            metrics.active_workers
+        ),
+        (2, 2, 1, 1, 0)
+    );
+    assert!(queue.has_synced());
+    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert!(
+        text.contains("the reconcile did not end within 1s and was dropped"),
+        "{text}"
+    );
+    stop.cancel();
+    running.await.unwrap().unwrap();
+}
+
+#[test]
+#[should_panic(expected = "a reconcile needs some time, not a timeout of 0ns")]
+fn a_timeout_of_zero_is_refused() {
+    let _ = Queue::<u8>::builder("q").timeout(Duration::ZERO);
+}
+
+#[test]
+#[should_panic(expected = "a key needs at least one attempt, not 0")]
+fn zero_attempts_are_refused() {
+    let _ = Queue::<u8>::builder("q").max_attempts(0);
+}
+
+#[test]
+#[should_panic(expected = "a queue needs at least one worker, not 0")]
+fn zero_workers_are_refused() {
+    let _ = Queue::<u8>::builder("q").concurrency(0);
+}
+
+// [Q13] without a timeout, a reconcile that never returns keeps its worker and its key, and nothing else; it can be seen, and the
+// stop ends it
+#[tokio::test(start_paused = true)]
+async fn a_reconcile_that_never_returns_keeps_one_worker() {
+    let calls = Calls::new();
+    let queue = Queue::builder("q")
+        .reconciler({
+            let calls = Arc::clone(&calls);
+            move |key: &'static str| {
+                let calls = Arc::clone(&calls);
+                async move {
+                    calls.record(key);
+                    if key == "hangs" {
+                        std::future::pending::<()>().await;
+                    }
+                    Ok(Action::RequeueAfter(ms(60_000)))
+                }
+            }
+        })
+        .concurrency(2)
+        .grace(ms(10))
+        .build();
+    queue.add(&"hangs");
+    queue.add(&"works");
+    let (stop, running) = start(&queue);
+    assert_eq!(calls.take(3).await[2], ("works", ms(60_000)));
+    queue.add(&"hangs");
+    let snapshot = queue.snapshot(10);
+    assert_eq!(snapshot.processing.len(), 1);
+    let hanging = &snapshot.processing[0];
+    assert_eq!(
+        (hanging.key, hanging.running, hanging.again_in),
+        ("hangs", Some(ms(60_000)), Some(Duration::ZERO))
+    );
+    assert_eq!(
+        snapshot
+            .delayed
+            .iter()
+            .map(|one| (one.key, one.ready_in))
+            .collect::<Vec<_>>(),
+        [("works", ms(60_000))]
+    );
+    assert!((queue.metrics().workqueue.longest_running_processor_seconds - 60.0).abs() < 1e-9);
+    assert!(!queue.has_synced(), "it is not handled");
+    stop.cancel();
+    running.await.unwrap().unwrap();
+    assert_eq!(queue.metrics().active_workers, 0);
+}
+
+// [Q11] delays that no clock can add are simply far away, and a requeue after nothing is at once
+#[tokio::test(start_paused = true)]
+async fn extreme_requeues_are_immediate_or_far_away() {
+    let calls = Calls::new();
+    let round = AtomicU64::new(0);
+    let queue = Queue::builder("q")
+        .reconciler({
+            let calls = Arc::clone(&calls);
+            move |key: &'static str| {
+                calls.record(key);
+                let first = round.fetch_add(1, Ordering::SeqCst) == 0;
+                let delay = if first { Duration::ZERO } else { Duration::MAX };
+                std::future::ready(Ok(Action::RequeueAfter(delay)))
+            }
+        })
+        .build();
+    queue.add(&"a");
+    let (stop, running) = start(&queue);
+    assert_eq!(calls.take(2).await, [("a", ms(0)), ("a", ms(0))]);
+    assert!(
+        calls.none_for(Duration::from_hours(24 * 365)).await,
+        "and an idle queue sets no timer but that"
+    );
+    assert_eq!(queue.snapshot(1).delayed_total, 1);
+    stop.cancel();
+    running.await.unwrap().unwrap();
+}
+
+// [Q11] the payload of a panic may panic when it is dropped: the worker survives that too
+#[tokio::test(start_paused = true)]
+async fn a_panic_whose_payload_panics_ends_no_worker() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("when dropped");
+        }
+    }
+    let calls = Calls::new();
+    let first = AtomicBool::new(true);
+    let queue = Queue::builder("q")
+        .reconciler({
+            let calls = Arc::clone(&calls);
+            move |key: &'static str| {
+                calls.record(key);
+                let first = first.swap(false, Ordering::SeqCst);
+                async move {
+                    if first {
+                        std::panic::panic_any(Bomb);
+                    }
+                    Ok(Action::Done)
+                }
+            }
+        })
+        .build();
+    queue.add(&"a");
+    let (stop, running) = start(&queue);
+    assert_eq!(calls.take(2).await, [("a", ms(0)), ("a", ms(5))]);
+    queue.synced().await.unwrap();
+    stop.cancel();
+    running.await.unwrap().unwrap();
+    assert_eq!(queue.metrics().panics_total, 1);
 }

@@ -7,6 +7,8 @@ use futures_util::future::BoxFuture;
 use futures_util::poll;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
+use tokio::time::Instant;
+
 use super::*;
 use crate::queue::FastSlow;
 
@@ -262,7 +264,7 @@ async fn a_batch_of_due_keys_wakes_as_many_consumers() {
 #[tokio::test(start_paused = true)]
 async fn rate_limited_adds_follow_the_limiter() {
     let queue = WorkQueue::builder("q")
-        .rate_limiter(FastSlow::new(ms(5), ms(500), 1))
+        .rate_limiter(FastSlow::new(ms(5), ms(500), 1).unwrap())
         .build();
     let start = Instant::now();
     queue.add_rate_limited(&"a");
@@ -717,4 +719,71 @@ fn adds_work_outside_of_a_runtime() {
     let mut keys = consumer.join().unwrap();
     keys.sort_unstable();
     assert_eq!(keys, ["a", "b", "c"]);
+}
+
+// [Q16] dropping `next` before its first poll is done; dropping it while it waits loses nothing, and holds no key
+#[tokio::test(start_paused = true)]
+async fn next_is_done_and_get_in_one() {
+    let queue = WorkQueue::new("q");
+    let key: Arc<str> = "a".into();
+    let weak = Arc::downgrade(&key);
+    queue.add(&key);
+    drop(key);
+    let item = queue.get().await.unwrap();
+    let mut next = Box::pin(item.next());
+    assert!(weak.upgrade().is_some(), "not polled: not done");
+    assert!(poll!(&mut next).is_pending());
+    assert!(weak.upgrade().is_none(), "a worker that waits holds no key");
+    queue.add(&"b".into());
+    let item = next.await.unwrap();
+    assert_eq!(&**item, "b");
+
+    // Added while it is processed: it is the next.
+    queue.add(&"b".into());
+    let item = item.next().await.unwrap();
+    assert_eq!(&**item, "b");
+    drop(item.next());
+    assert_eq!(queue.snapshot(1).processing_total, 0);
+
+    queue.add(&"c".into());
+    let item = queue.get().await.unwrap();
+    queue.shut_down();
+    assert!(item.next().await.is_none());
+}
+
+// [Q1] a worker that always finds something lets its neighbours run
+#[tokio::test]
+async fn a_busy_consumer_yields() {
+    let queue = WorkQueue::new("q");
+    let ran = Arc::new(AtomicBool::new(false));
+    tokio::spawn({
+        let ran = Arc::clone(&ran);
+        async move { ran.store(true, Ordering::SeqCst) }
+    });
+    queue.add(&0);
+    let mut item = queue.get().await.unwrap();
+    for _ in 0..10_000 {
+        queue.add(&0);
+        item = item.next().await.unwrap();
+    }
+    item.done();
+    assert!(ran.load(Ordering::SeqCst));
+}
+
+// [Q16] a queue serves any executor as long as nothing is delayed
+#[test]
+fn waits_need_no_runtime_without_delays() {
+    let queue = WorkQueue::new("q");
+    let consumer = std::thread::spawn({
+        let queue = queue.clone();
+        move || {
+            futures_util::future::FutureExt::now_or_never(queue.get())
+                .flatten()
+                .map(|item| *item)
+        }
+    });
+    assert_eq!(consumer.join().unwrap(), None::<u8>);
+    queue.add(&1);
+    let item = futures_util::future::FutureExt::now_or_never(queue.get()).flatten();
+    assert_eq!(item.map(|item| *item), Some(1));
 }
