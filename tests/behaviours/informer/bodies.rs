@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::{ApiResource, DynamicObject};
 use kube_client::testing::EventLog;
 use kube_client::{
-    InformerOptions, InitialList, ListMode, Namespaces, ObjectKey, SyncError, SyncOptions, Transform, WatchErrorKind,
+    InformerOptions, InitialList, ListMode, Namespaces, ObjectKey, Scope, SyncError, SyncOptions, Transform, WatchErrorKind,
 };
 use serde_json::json;
 
@@ -21,6 +21,7 @@ const PATIENCE: Duration = Duration::from_mins(2);
 
 pub(super) fn in_namespace<K>(namespace: &Namespace, mode: ListMode) -> InformerOptions<K> {
     InformerOptions::default()
+        .scope(Scope::Namespaced) // dynamic kinds do not tell theirs
         .namespaces(Namespaces::one(namespace.name()))
         .list_mode(mode)
         .initial_list(InitialList::Consistent) // a real server's cache may be a little old

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::{ApiResource, DynamicObject};
-use kube_client::{CaughtUpError, InformerOptions, Namespaces};
+use kube_client::{CaughtUpError, InformerOptions, Namespaces, Scope};
 use serde_json::Value;
 
 use super::{Rig, create, delete, key, update, value};
@@ -31,7 +31,9 @@ async fn own_writes_are_read_after_catching_up(server: Server) {
         .informers()
         .metadata(
             &ApiResource::erase::<ConfigMap>(&()),
-            InformerOptions::default().namespaces(Namespaces::one(namespace.name())),
+            InformerOptions::default()
+                .scope(Scope::Namespaced)
+                .namespaces(Namespaces::one(namespace.name())),
         )
         .unwrap();
     rig.run().await;

@@ -98,9 +98,10 @@ impl Client {
             if missing.is_empty() {
                 return Ok(());
             }
-            let hopeless: fn(&WatchError) -> bool = match options.fail_fast {
-                true => WatchError::is_blocking,
-                false => WatchError::is_final,
+            let hopeless: fn(&WatchError) -> bool = if options.fail_fast {
+                WatchError::is_blocking
+            } else {
+                WatchError::is_final
             };
             let informers: Vec<BlockedInformer> = missing.iter().filter_map(|one| one.blocked(hopeless)).collect();
             if !informers.is_empty() {
@@ -233,7 +234,7 @@ fn missing(informers: &[Arc<dyn Control>]) -> Vec<Missing> {
 impl Missing {
     /// If it meets something of which there is no hope.
     fn blocked(&self, hopeless: fn(&WatchError) -> bool) -> Option<BlockedInformer> {
-        let error = self.unfilled.error.clone().filter(|error| hopeless(error))?;
+        let error = self.unfilled.error.clone().filter(hopeless)?;
         Some(BlockedInformer {
             informer: self.informer.clone(),
             error,

@@ -339,7 +339,7 @@ async fn kind_of_a_group_that_cannot_be_asked_is_neither_known_nor_unknown() {
     // Nor does it prove that something else serves what a definition has served.
     state.apply(1, &added(ready("1")));
     state.apply(1, &deleted(ready("1")));
-    tokio::time::advance(Duration::from_secs(60)).await;
+    tokio::time::advance(Duration::from_mins(1)).await;
     state.discovered(remembering(&[("widgets", "x.io")]), Instant::now());
     assert!(!known(&state, &widgets()));
     state.discovered(apis(&[("widgets", "x.io")]), Instant::now());

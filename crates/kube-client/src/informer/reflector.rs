@@ -69,7 +69,7 @@ enum State {
     /// Follow changes, on a stream that a streaming list left open or on a new one. Followed by `Watching` when the server
     /// ends the stream in good order, by `Listing` when it cannot go on from the cache's version, by `Backoff` after any
     /// failure; by `Final` if the server has the kind but cannot watch it.
-    Watching(Option<Connection>),
+    Watching(Option<Box<Connection>>),
     /// Wait, then go on. Followed by `Listing` or `Watching`, as it says.
     Backoff(Duration, Next),
     /// Nothing more can be done. Followed by nothing but a stop.
@@ -271,7 +271,7 @@ impl<K: Object> Reflector<K> {
                     status.lists += 1;
                     status.error = None;
                 });
-                State::Watching(open)
+                State::Watching(open.map(Box::new))
             }
             Err(error) => {
                 let reason = error.kind.as_str();
@@ -327,9 +327,9 @@ impl<K: Object> Reflector<K> {
         }
     }
 
-    async fn step_watch(&mut self, open: Option<Connection>) -> State {
+    async fn step_watch(&mut self, open: Option<Box<Connection>>) -> State {
         let connection = match open {
-            Some(connection) => connection,
+            Some(connection) => *connection,
             None => match self.open_watch().await {
                 Ok(connection) => connection,
                 Err(error) => {

@@ -225,7 +225,7 @@ fn calls_may_drop_their_guard_and_register_others() {
             Arc::clone(&token),
         );
         move |told: KindState| {
-            let _token = &token;
+            let _ = &token;
             calls.fetch_add(1, Ordering::SeqCst);
             let (guard, _) = on_change(&state, &widgets());
             drop(guard);
