@@ -96,8 +96,11 @@ impl<K: Object> Reflector<K> {
         let mut linger = std::pin::pin!(tokio::time::sleep(LINGER));
         let mut lent = false;
         loop {
+            if lent {
+                back.0.open(); // and drops what was given back
+            }
             let taken = self.take_lines(&mut connection, &mut pending);
-            if !pending.changes.is_empty() {
+            if !lent && !pending.changes.is_empty() {
                 back.0.open();
                 lent = true;
             }
