@@ -20,6 +20,7 @@ pub(crate) mod registration;
 pub(crate) mod relist;
 pub(crate) mod restriction;
 pub(crate) mod resync;
+pub(crate) mod returns;
 pub(crate) mod runner;
 pub(crate) mod shared;
 pub(crate) mod status;

@@ -88,11 +88,13 @@ pub(crate) async fn run(
     // A peer that tells its handler of unchanged objects again has done so by now.
     let so_far = seen.count.load(Ordering::SeqCst);
     seen.aim(so_far + events);
+    memory::forget_peak()?;
     let (began, cpu) = (Instant::now(), memory::cpu()?);
     control::flood(server)?;
     seen.reached().await;
     outcome.set("events_ns", began.elapsed().as_nanos());
     outcome.set("events_cpu_ns", memory::cpu()? - cpu);
+    outcome.set("events_peak", memory::peak()?);
     if let (Some(before), Some(after)) = (before, memory::requested()) {
         outcome.set("allocations", after.allocations - before.allocations);
     }

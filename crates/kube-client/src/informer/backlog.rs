@@ -20,6 +20,7 @@ use hashbrown::HashMap;
 
 use crate::event::Event;
 use crate::informer::deferred::{Garbage, discard_event};
+use crate::informer::returns::Returns;
 use crate::key::ObjectKey;
 use crate::object::Object;
 
@@ -70,21 +71,37 @@ impl SubAssign for Exempt {
     }
 }
 
-/// Events that came in one step, shared by every handler. Whoever drops the last clone drops the events one by one, with
-/// panics of the objects' own `Drop` contained.
+/// Events that came in one step, shared by every handler. Whoever drops the last clone gives the events back, or drops them
+/// one by one, with panics of the objects' own `Drop` contained.
 pub(crate) struct Batch<K> {
     // Invariant: `None` only while it is dropped.
-    events: Option<Arc<Vec<Event<K>>>>,
+    events: Option<Arc<Shared<K>>>,
 }
 
-impl<K> From<Vec<Event<K>>> for Batch<K> {
-    fn from(mut events: Vec<Event<K>>) -> Self {
+struct Shared<K> {
+    events: Vec<Event<K>>,
+    returns: Option<Arc<Returns<K>>>,
+}
+
+impl<K> Batch<K> {
+    fn new(mut events: Vec<Event<K>>, returns: Option<Arc<Returns<K>>>) -> Self {
         if events.capacity() > 2 * events.len().max(TAKE) {
             events.shrink_to_fit(); // it may wait for a handler for long
         }
         Self {
-            events: Some(Arc::new(events)),
+            events: Some(Arc::new(Shared { events, returns })),
         }
+    }
+
+    /// Events that are given back in the end.
+    pub(crate) fn returning(events: Vec<Event<K>>, to: &Arc<Returns<K>>) -> Self {
+        Self::new(events, Some(Arc::clone(to)))
+    }
+}
+
+impl<K> From<Vec<Event<K>>> for Batch<K> {
+    fn from(events: Vec<Event<K>>) -> Self {
+        Self::new(events, None)
     }
 }
 
@@ -98,7 +115,7 @@ impl<K> Deref for Batch<K> {
     type Target = [Event<K>];
 
     fn deref(&self) -> &[Event<K>] {
-        self.events.as_deref().map_or(&[], Vec::as_slice)
+        self.events.as_deref().map_or(&[], |shared| shared.events.as_slice())
     }
 }
 
@@ -112,8 +129,14 @@ impl<K> Clone for Batch<K> {
 
 impl<K> Drop for Batch<K> {
     fn drop(&mut self) {
-        let last = self.events.take().and_then(Arc::into_inner);
-        last.into_iter().flatten().for_each(discard_event);
+        match self.events.take().and_then(Arc::into_inner) {
+            None => {}
+            Some(Shared {
+                events,
+                returns: Some(returns),
+            }) => returns.give(events),
+            Some(Shared { events, returns: None }) => events.into_iter().for_each(discard_event),
+        }
     }
 }
 

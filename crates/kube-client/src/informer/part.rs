@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 
 use crate::informer::options::Namespaces;
 use crate::informer::relist::Relist;
+use crate::informer::returns::Returns;
 use crate::informer::shared::{Received, Shared};
 use crate::informer::status::{NamespaceStats, StatusCell, Unfilled};
 use crate::informer::store::Store;
@@ -78,6 +79,11 @@ impl<K: Object> Part<K> {
             });
         }
         self.shared.apply(self.at, received, version);
+    }
+
+    /// Where handlers give back the events of changes.
+    pub(crate) fn returns(&self) -> &Arc<Returns<K>> {
+        self.shared.returns()
     }
 
     /// Only the resource version moved (a bookmark).

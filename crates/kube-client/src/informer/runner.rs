@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
-use std::task::{Context, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
 use futures_util::FutureExt;
@@ -118,6 +118,7 @@ impl<K: Object> Runner<K> {
             }
             queue.poll_take(cx)
         };
+        let mut turn = 0;
         while let Some(taken) = std::future::poll_fn(&mut next).await {
             queue.report();
             // The end of a call is the begin of the next one: one look at the clock per call.
@@ -140,11 +141,33 @@ impl<K: Object> Runner<K> {
                 queue.metrics().called(ended - begun);
                 begun = ended;
             }
+            turn += taken.events().len();
             drop(taken); // takes care of its own events
-            // Share the worker with the neighbours between batches.
-            tokio::task::yield_now().await;
+            if turn >= TURN {
+                turn = 0;
+                pass_turn().await;
+            }
         }
     }
+}
+
+/// After so many events a handler lets its neighbours run. Many small batches, not one, so that it catches up with a flood.
+const TURN: usize = 64;
+
+/// Lets the tasks run that wait for this worker, and goes on after them. Not the runtime's `yield_now`: that one waits until
+/// nothing else is left to run, and while a flood of changes keeps a reflector and its connection busy, that is seldom; the
+/// backlog would grow, and with it the memory.
+async fn pass_turn() {
+    let mut passed = false;
+    std::future::poll_fn(|cx| {
+        if passed {
+            return Poll::Ready(());
+        }
+        passed = true;
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// Wakes a thread that waits in [`block_on`].

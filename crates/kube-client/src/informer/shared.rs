@@ -22,6 +22,7 @@ use crate::informer::options::Namespaces;
 use crate::informer::progress::{Goal, Now, Progress, Source};
 use crate::informer::reflector::version;
 use crate::informer::relist::Relist;
+use crate::informer::returns::Returns;
 use crate::informer::store::{Change, Mode, Outcome, Store};
 use crate::key::{KeyRef, ObjectKey};
 use crate::object::Object;
@@ -30,6 +31,7 @@ use crate::sync::{RwLock, Waiters, wake_all};
 /// The synchronous core of an informer.
 pub(crate) struct Shared<K: Object> {
     state: RwLock<State<K>>,
+    returns: Arc<Returns<K>>,
 }
 
 struct State<K> {
@@ -109,6 +111,7 @@ impl<K: Object> Shared<K> {
                 stopped: false,
                 waiters: Waiters::default(),
             }),
+            returns: Arc::default(),
         }
     }
 
@@ -222,6 +225,11 @@ impl<K: Object> Shared<K> {
         }
     }
 
+    /// Where handlers give back the events of changes.
+    pub(crate) fn returns(&self) -> &Arc<Returns<K>> {
+        &self.returns
+    }
+
     /// Takes a handler out of the list; its queue must have been ended before.
     pub(crate) fn unregister(&self, queue: &Arc<HandlerQueue<K>>) {
         self.state.write().handlers.retain(|known| !Arc::ptr_eq(known, queue));
@@ -263,7 +271,7 @@ impl<K: Object> Shared<K> {
                 state.sections[at].version = version;
             }
             let mut progressed = state.progressed(at, &outcome, Source::Watch);
-            let mut deferred = state.publish(outcome, Fills::Nothing);
+            let mut deferred = state.publish(outcome, Fills::Nothing, Some(&self.returns));
             deferred.wakers.append(&mut progressed);
             drop(state);
             deferred.run();
@@ -348,7 +356,7 @@ impl<K: Object> Shared<K> {
                 first,
             };
             let mut progressed = state.progressed(at, &outcome, source);
-            let mut deferred = state.publish(outcome, fills);
+            let mut deferred = state.publish(outcome, fills, None);
             deferred.wakers.append(&mut progressed);
             if fills == Fills::Informer {
                 deferred.wakers.append(&mut state.waiters.take());
@@ -518,8 +526,8 @@ impl<K: Object> State<K> {
         wakers
     }
 
-    /// Pushes the events to every handler.
-    fn publish(&self, outcome: Outcome<K>, fills: Fills) -> Deferred<K> {
+    /// Pushes the events to every handler, to be given back to `returns`.
+    fn publish(&self, outcome: Outcome<K>, fills: Fills, returns: Option<&Arc<Returns<K>>>) -> Deferred<K> {
         let mut deferred = Deferred::default();
         deferred.garbage.objects = outcome.garbage;
         if self.handlers.is_empty() || (outcome.events.is_empty() && fills != Fills::Informer) {
@@ -530,7 +538,10 @@ impl<K: Object> State<K> {
             Fills::Nothing => 0,
             Fills::Section | Fills::Informer => outcome.events.len(),
         };
-        let batch = Batch::from(outcome.events);
+        let batch = match returns {
+            Some(returns) => Batch::returning(outcome.events, returns),
+            None => Batch::from(outcome.events),
+        };
         for queue in &self.handlers {
             deferred.merge(queue.push(&batch, initial, fills == Fills::Informer));
         }

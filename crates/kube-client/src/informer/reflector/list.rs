@@ -30,7 +30,11 @@ const LIST_SILENCE: Duration = Duration::from_secs(90);
 /// that ignores the wish for a bookmark sends changes all the same, so silence alone does not tell.
 pub(super) const STREAMING_LIST: Duration = Duration::from_mins(2);
 /// The most that is decoded before neighbours on this worker get a turn.
-const PIECE: usize = 64 << 10;
+const PIECE: usize = 16 << 10;
+/// About what the objects of a piece take in memory: pods take some five times their JSON. Asked of the allocator in one and
+/// given back before they are made: glibc's grows the heap of a thread that is not the main one by what is asked for, page
+/// by page, with a system call each, and this makes one call of twenty. Below the 128 KiB from which it would map it apart.
+const AHEAD: usize = 96 << 10;
 
 /// A list on its way in.
 struct Incoming<K> {
@@ -132,6 +136,7 @@ impl<K: Object> Reflector<K> {
                 let unpacked = unpacked.map_err(|error| fail(WatchErrorKind::Protocol, &error.to_string()))?;
                 bytes += unpacked.len();
                 for piece in unpacked.chunks(PIECE) {
+                    drop(std::hint::black_box(Vec::<u8>::with_capacity(AHEAD)));
                     let read = reader.push(piece, &self.decoder, &mut each);
                     read.map_err(|error| fail(WatchErrorKind::Protocol, &error.to_string()))?;
                     tokio::task::consume_budget().await;

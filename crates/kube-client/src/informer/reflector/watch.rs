@@ -1,6 +1,7 @@
 //! Following changes on an open watch, and opening one.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -11,6 +12,7 @@ use crate::error::{Step, WatchError, WatchErrorKind};
 use crate::informer::reflector::answer::ANSWER;
 use crate::informer::reflector::connection::{Connection, Read, ReadError};
 use crate::informer::reflector::{Reflector, version};
+use crate::informer::returns::Returns;
 use crate::informer::shared::Received;
 use crate::informer::status::Phase;
 use crate::object::Object;
@@ -20,6 +22,17 @@ const SILENCE_WITH_BOOKMARKS: Duration = Duration::from_mins(3);
 /// The most changes applied in one step. Few: the objects that they replace are freed once the handlers have seen the step,
 /// and the allocator has their memory at hand, in pieces of the right sizes, for the next ones only while those are few.
 const BATCH: usize = 4;
+/// How long after a change what the handlers give back is waited for, about.
+const LINGER: Duration = Duration::from_millis(20);
+
+/// Closes it when the watch is over, however it ends.
+struct Taking<K>(Arc<Returns<K>>);
+
+impl<K> Drop for Taking<K> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
 
 /// Whether lines may be left after a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,8 +92,18 @@ impl<K: Object> Reflector<K> {
             bytes: 0,
             version: None,
         };
+        let back = Taking(Arc::clone(self.shared.returns()));
+        let mut linger = std::pin::pin!(tokio::time::sleep(LINGER));
+        let mut lent = false;
         loop {
+            if lent {
+                back.0.open(); // and drops what was given back
+            }
             let taken = self.take_lines(&mut connection, &mut pending);
+            if !lent && !pending.changes.is_empty() {
+                back.0.open();
+                lent = true;
+            }
             self.flush(&mut pending);
             if taken? == Lines::More {
                 // Handlers get their turn between batches: a flood must not pile up in their queues.
@@ -89,7 +112,20 @@ impl<K: Object> Reflector<K> {
             }
             tokio::task::consume_budget().await;
             let silence = self.has_bookmarks.then_some(SILENCE_WITH_BOOKMARKS);
-            match connection.read(silence).await {
+            // Renewed when it is over, not with each change: to set a timer costs more than a small change.
+            if lent && linger.is_elapsed() {
+                linger.as_mut().reset(Instant::now() + LINGER);
+            }
+            let read = tokio::select! {
+                biased;
+                read = connection.read(silence) => read,
+                () = linger.as_mut(), if lent => {
+                    back.0.close();
+                    lent = false;
+                    continue;
+                }
+            };
+            match read {
                 Ok(Read::Data) => {}
                 Ok(Read::End) => return Ok(()),
                 Err(error) => return Err(self.read_failure(Step::Watch, &error)),
