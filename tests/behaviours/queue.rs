@@ -66,7 +66,7 @@ async fn the_jobs_of_the_example_end_as_they_should() {
 
     // Waits are as long as the queue was told, a little longer if both workers were busy: at most as long as an attempt hangs.
     let waits = |job: &str, wait: Duration, number: usize| {
-        let between = jobs[job][number].at - jobs[job][number - 1].at - ms(20);
+        let between = jobs[job][number].at.saturating_sub(jobs[job][number - 1].at + ms(20));
         let longest = wait.mul_f64(1.0 + JITTER) + ms(60);
         assert!(
             (wait..longest).contains(&between),
@@ -81,7 +81,7 @@ async fn the_jobs_of_the_example_end_as_they_should() {
         waits("print-report", BACK_OFF * (1 << (number - 1)), number);
         waits("poll-mailbox", ms(500), number);
     }
-    waits("scan-negative", TIMEOUT - ms(20) + BACK_OFF, 1);
+    waits("scan-negative", TIMEOUT.saturating_sub(ms(20)) + BACK_OFF, 1);
     let backup = jobs["nightly-backup"][0].at;
     assert!((ms(820)..ms(1000)).contains(&backup), "{backup:?}");
 

@@ -135,9 +135,12 @@ async fn namespaces_never_apply_to_dynamic_cluster_scoped_kinds(server: Server) 
     let names = [first.name(), second.name()];
     for restricted in [false, true] {
         for wanted in [Namespaces::All, Namespaces::one(names[0]), Namespaces::many(names)] {
-            let rig = Rig::with(server.clone(), |builder| match restricted {
-                true => builder.namespaces(Namespaces::many(names)),
-                false => builder,
+            let rig = Rig::with(server.clone(), |builder| {
+                if restricted {
+                    builder.namespaces(Namespaces::many(names))
+                } else {
+                    builder
+                }
             });
             let resource = ApiResource::erase::<Namespace>(&());
             let options = InformerOptions::default()

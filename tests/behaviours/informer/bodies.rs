@@ -9,7 +9,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::{ApiResource, DynamicObject};
 use kube_client::testing::EventLog;
 use kube_client::{
-    InformerOptions, InitialList, ListMode, Namespaces, ObjectKey, Scope, SyncError, SyncOptions, Transform, WatchErrorKind,
+    InformerOptions, InitialList, ListMode, Namespaces, ObjectKey, Scope, SyncError, SyncOptions, Transform,
+    WatchErrorKind,
 };
 use serde_json::json;
 
