@@ -30,7 +30,7 @@ pub(crate) fn of(keys: u64, measured: &[Measured]) -> String {
         }
     }
     text.push_str("\n\n| target | must reach | measured | |\n| --- | --- | --- | --- |");
-    let figure = |contestant, name| {
+    let figure = |contestant: Contestant, name: &str| {
         let one = measured.iter().find(|one| one.contestant == contestant)?;
         Figure::of(one, name)
     };
