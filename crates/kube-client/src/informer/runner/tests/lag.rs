@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Weak, mpsc};
+use std::task::Waker;
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -10,10 +12,14 @@ use http_body_util::StreamBody;
 use http_body_util::combinators::UnsyncBoxBody;
 use kube::client::Body;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::Client;
+use crate::informer::backlog::Batch;
+use crate::informer::dispatch::HandlerQueue;
 use crate::informer::handler::BlockingHandler;
+use crate::informer::runner::Runner;
 use crate::sample::{Item, fold};
 
 const KEYS: usize = 100;
@@ -127,5 +133,38 @@ async fn handlers_that_stand_still_slow_nobody_and_hold_little() {
     drop(unpolled);
     drop(wake);
     client.shutdown().await; // first without a limit: the paused clock does not wait for the thread
+    client.end().await;
+}
+
+// [I34] many small steps are handled in one turn: a task that got one step per turn would fall behind a flood
+#[tokio::test(start_paused = true)]
+async fn turn_of_a_handler_is_more_than_one_step() {
+    let (client, informer) = rig();
+    let handled = Arc::new(AtomicUsize::new(0));
+    let counting = Arc::clone(&handled);
+    let queue = Arc::new(HandlerQueue::new(HandlerOptions::default()));
+    let runner = Runner {
+        queue: Arc::clone(&queue),
+        handler: Box::new(on_event(move |_: &Event<ConfigMap>| {
+            counting.fetch_add(1, Ordering::SeqCst);
+        })),
+        informer: informer.id().clone(),
+        resync: None,
+        shared: Weak::new(),
+    };
+    let step = || {
+        let object = Arc::new(ConfigMap::default());
+        Batch::from(vec![Event::Added { object, initial: false }])
+    };
+    for _ in 0..100 {
+        queue.push(&step(), 0, false).run();
+    }
+    let mut running = Box::pin(runner.run(CancellationToken::new()));
+    let mut cx = Context::from_waker(Waker::noop());
+    for after in [64, 100] {
+        assert!(running.as_mut().poll(&mut cx).is_pending());
+        assert_eq!(handled.load(Ordering::SeqCst), after);
+    }
+    drop(running);
     client.end().await;
 }
