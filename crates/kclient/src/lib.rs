@@ -41,22 +41,26 @@
 
 mod client;
 mod ext;
+mod filter;
 pub mod handler;
 #[cfg(feature = "mock")]
 pub mod mock;
+mod namespaces;
 pub mod queue;
 mod traits;
 mod write;
 
-pub use client::{Client, Filter};
+pub use client::{Client, ReadClient, WriteClient};
 pub use ext::{InformerExt, WriterExt};
+pub use filter::Filter;
 pub use kube::api::{DeleteParams, PatchParams, PostParams, Preconditions, PropagationPolicy, ValidationDirective};
 /// Which objects a list or an informer covers, by their labels.
 pub use kube::core::Selector;
 pub use kube_client::{
-    BlockingHandler, Event, EventHandler, HandlerOptions, Index, IndexDef, Namespaces, Object, ObjectKey,
-    RegisterError, Registration, Stopped,
+    Activation, BlockingHandler, Event, EventHandler, HandlerOptions, Index, IndexDef, Namespaces, Object, ObjectKey,
+    RegisterError, Registration, Stopped, Transform, View,
 };
+pub use namespaces::{DiscoveryNamespaces, SelectorError};
 pub use traits::{Informer, ReadWrite, Reader, Writer};
 pub use write::{Deleted, Operation, Patch, Subresource, WriteError, ignore_not_found};
 
