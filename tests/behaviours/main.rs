@@ -8,9 +8,11 @@
 
 mod client;
 mod controller;
+mod delayed;
 mod discovery;
 mod harness;
 mod informer;
 mod kubectl;
 mod marks;
 mod server;
+mod views;
