@@ -3,6 +3,8 @@
 //! - [`Client`] reads one kind from the shared informer, synchronously, and writes to the API server. Its faces are the
 //!   object-safe traits [`Reader`], [`Informer`] and [`Writer`]; code that takes `impl Reader<Pod>` or `&dyn Writer<Pod>`
 //!   is tested without a server, with the mocks of feature `mock`.
+//! - [`Filter`] says what a client shows: selectors of the server, and object filters that may change their mind at run time,
+//!   such as [`DiscoveryNamespaces`]. [`Client::delayed`] is a client of a kind that may not be installed.
 //! - [`handler`] turns events into keys in a queue.
 //! - [`queue`] reconciles keys: retries with back-off, priorities, clean stop. It knows nothing of Kubernetes.
 //!

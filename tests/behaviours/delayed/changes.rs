@@ -219,16 +219,16 @@ async fn kind_goes_while_the_server_refuses() {
     cluster.sync().await;
     watching.reach(Activation::Active).await;
     assert_eq!(lines(&watching.log), ["+a!"]);
-    let fake = server.in_memory().unwrap();
+    let (fake, plural) = (server.in_memory().unwrap(), format!("widgets.{}", widgets.group));
     for verb in [Verb::List, Verb::Watch] {
         fake.inject(
             Rule::new(Fault::status(503))
                 .verb(verb)
-                .resource("widgets")
+                .resource(plural.as_str())
                 .user_agent("delayed-case"),
         );
     }
-    fake.close_watches(&format!("widgets.{}", widgets.group));
+    fake.close_watches(&plural);
     assert_eventually(
         "a failure",
         async || {

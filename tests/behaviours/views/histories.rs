@@ -1,4 +1,4 @@
-//! Random histories on a server, against a model: edits of objects, steps of the filter, namespaces that come and go and
+//! Random histories on a server, against a model: edits of objects, steps of the filter, namespaces that come and
 //! change their labels, handlers that are registered and removed. `VIEW_SEED` and `VIEW_STEPS` repeat one and hunt.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -119,17 +119,6 @@ impl History {
                     .merge(&format!("/api/v1/namespaces/{namespace}"), &patch)
                     .await
                     .ok();
-            }
-            75..80 if self.model.namespaces.contains_key(namespace) && self.random.bool() => {
-                // What it holds goes with it.
-                self.model.namespaces.remove(namespace);
-                self.model.objects.retain(|key, _| key.namespace() != Some(namespace));
-                let path = format!("/api/v1/namespaces/{namespace}");
-                self.server.delete(&path).await.ok();
-                crate::harness::eventually("the end of the namespace", || async {
-                    (self.server.get(&path).await.code == 404).then_some(())
-                })
-                .await;
             }
             0..85 => {
                 if self.model.namespaces.insert(namespace, team).is_none() {

@@ -615,3 +615,48 @@ fn history(random: &mut fastrand::Rng) {
         assert!(listener.queue.has_synced());
     }
 }
+
+/// Whether no initial event is left.
+fn is_settled(queue: &HandlerQueue<Item>) -> bool {
+    let cx = Context::from_waker(Waker::noop());
+    queue.poll_settled(&mut None, &cx).is_ready()
+}
+
+// [D1] [D3] [D5] a kind that is absent, comes, goes and comes again: synced once and for ever, initial events each time
+#[test]
+fn delayed_view_follows_a_kind_that_comes_and_goes() {
+    let shared = shared();
+    let all = || Criteria::new(&Item::api_resource(&()), Vec::new());
+    let (claim, other) = (shared.delayed_view(all()), shared.delayed_view(all()));
+    assert!(claim.id() != other.id(), "each has handlers of its own");
+    let queue = register(&claim);
+    let plain = self::queue(usize::MAX);
+    assert!(shared.register(&plain));
+    assert!(!queue.has_synced() && !shared.is_ready(claim.id()));
+    shared.clear();
+    assert!(queue.has_synced() && shared.is_ready(claim.id()) && !shared.is_listed());
+    assert!(!plain.has_synced() && !shared.is_filled(), "the others wait for a list");
+    assert!(register(&claim).has_synced());
+    for version in [1, 5] {
+        relist(&shared, &[item("a", "u", version), item_in("m", "b", "u", version)]);
+        assert!(shared.is_listed() && !is_settled(&queue));
+        assert!(queue.has_synced(), "it never goes back");
+        let expected = [format!("initial a@{version}"), format!("initial b@{version}")];
+        assert_eq!(sorted(told(&queue)), expected);
+        assert_eq!(sorted(told(&plain)), expected);
+        assert!(is_settled(&queue) && plain.has_synced());
+        upsert(&shared, &[item("a", "u", version + 1)]);
+        let update = format!("a@{version} -> a@{}", version + 1);
+        assert_eq!(told(&queue), [update]);
+        assert_eq!(shown(&claim).len(), 2);
+        shared.clear();
+        let expected = [
+            format!("deleted a@{} stale true", version + 1),
+            format!("deleted b@{version} stale true"),
+        ];
+        assert_eq!(sorted(told(&queue)), expected);
+        assert_eq!(told(&plain).len(), 3, "the update and both deletes");
+        assert_eq!(shown(&claim), [""; 0]);
+        assert!(!shared.is_listed() && shared.is_filled() && shared.version().is_empty());
+    }
+}
