@@ -157,9 +157,10 @@ pub struct View<K: Object> {
 impl<K: Object> View<K> {
     pub(crate) fn new(informer: Informer<K>, criteria: Criteria, delayed: bool) -> Self {
         let shared = &informer.cell.shared;
-        let claim = match delayed {
-            true => Some(shared.delayed_view(criteria)),
-            false => (!criteria.shows_all()).then(|| shared.view(criteria)),
+        let claim = if delayed {
+            Some(shared.delayed_view(criteria))
+        } else {
+            (!criteria.shows_all()).then(|| shared.view(criteria))
         };
         let delayed = claim.as_ref().filter(|_| delayed).map(|claim| {
             let presence = &informer.cell.presence;
@@ -299,7 +300,7 @@ impl<K: Object> fmt::Debug for View<K> {
             .field("filtered", &self.claim.is_some())
             .field("activation", &self.activation().map(|activation| *activation.borrow()))
             .field("has_synced", &self.has_synced())
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 

@@ -31,6 +31,7 @@ use crate::filter::{FilterChange, FilterSubscription};
 use crate::informer::backlog::Taken;
 use crate::informer::deferred::{Deferred, discard};
 use crate::informer::dispatch::HandlerQueue;
+use crate::informer::index::Posting;
 use crate::informer::shared::slots::Slots;
 use crate::informer::store::{Change, Store};
 use crate::informer::view::criteria::{Criteria, Verdict};
@@ -515,7 +516,7 @@ impl<K: Object> Shared<K> {
         let (Some(view), Some(table)) = (state.view(id), state.store.index(index)) else {
             return Vec::new();
         };
-        let slots = table.lookup(value).into_iter().flat_map(|posting| posting.iter());
+        let slots = table.lookup(value).into_iter().flat_map(Posting::iter);
         let visible = slots.filter(|slot| view.shows(*slot));
         visible.filter_map(|slot| state.store.object(slot).cloned()).collect()
     }
