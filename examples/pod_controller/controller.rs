@@ -47,7 +47,11 @@ pub(crate) struct PodController {
 impl PodController {
     /// Builds the clients and the queue, and registers the handlers. Nothing runs yet and nothing is sent, so controllers
     /// can be built in any order, before anything is started.
-    pub(crate) fn new(cluster: &kube_client::Client, filter: Filter, report: Report) -> Result<Self, RegisterError> {
+    pub(crate) fn new(
+        cluster: &kube_client::Client,
+        filter: Filter<Pod>,
+        report: Report,
+    ) -> Result<Self, RegisterError> {
         // The client shares its cache and its watch with everyone who asks for pods with the same filter.
         let pods = Client::filtered(cluster, filter)?;
         let queue = Queue::builder("pods")

@@ -1,6 +1,7 @@
 //! Typed clients on an API server: what writes do, what they return, how they fail, and what reads and handlers see.
 
 mod apply;
+mod constructors;
 mod errors;
 mod reads;
 mod retry;

@@ -8,6 +8,7 @@
 
 mod client;
 mod controller;
+mod delayed;
 mod discovery;
 mod harness;
 mod informer;
@@ -15,3 +16,4 @@ mod kubectl;
 mod marks;
 mod queue;
 mod server;
+mod views;

@@ -1,13 +1,16 @@
 //! Conveniences over the traits, for every client and mock alike.
 //!
-//! Owns: [`InformerExt`] (closures as handlers) and [`WriterExt`] (short forms of patch and apply, retried updates).
+//! Owns: [`InformerExt`] (closures as handlers and indexes) and [`WriterExt`] (short forms of patch and apply, retried updates).
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use kube::api::{DeleteParams, PatchParams, PostParams};
-use kube_client::{Event, HandlerOptions, Object, ObjectKey, Registration, on_event, on_event_async};
+use kube_client::{
+    Event, HandlerOptions, Index, IndexDef, Object, ObjectKey, RegisterError, Registration, on_event, on_event_async,
+};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -17,7 +20,7 @@ use crate::write::{Deleted, Operation, Patch, Subresource, WriteError, merge_pat
 /// How often [`WriterExt::update_with_retry`] tries before it returns the conflict.
 const UPDATE_ATTEMPTS: u32 = 5;
 
-/// Closures as handlers. Implemented for every [`Informer`].
+/// Closures as handlers and indexes. Implemented for every [`Informer`].
 pub trait InformerExt<K: Object>: Informer<K> {
     /// Calls `f` for each event, in order. It must not block.
     fn on_event(&self, name: &'static str, f: impl FnMut(&Event<K>) + Send + 'static) -> Registration {
@@ -30,6 +33,33 @@ pub trait InformerExt<K: Object>: Informer<K> {
         Fut: Future<Output = ()> + Send + 'static,
     {
         self.add_handler(Box::new(on_event_async(f)), HandlerOptions::named(name))
+    }
+
+    /// Adds a secondary index by the values that `extract` gives of an object (an `Option`, a `Vec`, any collection of text),
+    /// at any time, before the start or later. Asking again at another place, or with a closure that captures something,
+    /// is another definition: share an [`IndexDef`] through [`add_index`](Informer::add_index) then.
+    ///
+    /// ```no_run
+    /// # fn example(pods: &kclient::Client<k8s_openapi::api::core::v1::Pod>) -> Result<(), kclient::RegisterError> {
+    /// use k8s_openapi::api::core::v1::Pod;
+    /// use kclient::InformerExt;
+    ///
+    /// let by_node = pods.index("node", |pod: &Pod| pod.spec.as_ref()?.node_name.clone())?;
+    /// println!("{} pods on n1", by_node.get("n1").len());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`RegisterError::IndexConflict`] if the name is taken by another definition.
+    #[track_caller]
+    fn index<F, V>(&self, name: &str, extract: F) -> Result<Index<K>, RegisterError>
+    where
+        F: Fn(&K) -> V + Send + Sync + 'static,
+        V: IntoIterator<Item: Into<Arc<str>>>,
+    {
+        self.add_index(&IndexDef::new(name, extract))
     }
 }
 

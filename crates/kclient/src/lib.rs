@@ -3,6 +3,8 @@
 //! - [`Client`] reads one kind from the shared informer, synchronously, and writes to the API server. Its faces are the
 //!   object-safe traits [`Reader`], [`Informer`] and [`Writer`]; code that takes `impl Reader<Pod>` or `&dyn Writer<Pod>`
 //!   is tested without a server, with the mocks of feature `mock`.
+//! - [`Filter`] says what a client shows: selectors of the server, and object filters that may change their mind at run time,
+//!   such as [`DiscoveryNamespaces`]. [`Client::delayed`] is a client of a kind that may not be installed.
 //! - [`handler`] turns events into keys in a queue.
 //! - [`queue`] reconciles keys: retries with back-off, priorities, clean stop. It knows nothing of Kubernetes, and with
 //!   `default-features = false, features = ["queue"]` it is all there is in this crate.
@@ -52,9 +54,13 @@ mod client;
 #[cfg(feature = "client")]
 mod ext;
 #[cfg(feature = "client")]
+mod filter;
+#[cfg(feature = "client")]
 pub mod handler;
 #[cfg(feature = "mock")]
 pub mod mock;
+#[cfg(feature = "client")]
+mod namespaces;
 #[cfg(feature = "queue")]
 pub mod queue;
 #[cfg(feature = "queue")]
@@ -65,9 +71,11 @@ mod traits;
 mod write;
 
 #[cfg(feature = "client")]
-pub use client::{Client, Filter};
+pub use client::{Client, ReadClient, WriteClient};
 #[cfg(feature = "client")]
 pub use ext::{InformerExt, WriterExt};
+#[cfg(feature = "client")]
+pub use filter::Filter;
 #[cfg(feature = "client")]
 pub use kube::api::{DeleteParams, PatchParams, PostParams, Preconditions, PropagationPolicy, ValidationDirective};
 /// Which objects a list or an informer covers, by their labels.
@@ -75,9 +83,11 @@ pub use kube::api::{DeleteParams, PatchParams, PostParams, Preconditions, Propag
 pub use kube::core::Selector;
 #[cfg(feature = "client")]
 pub use kube_client::{
-    BlockingHandler, Event, EventHandler, HandlerOptions, Index, IndexDef, Namespaces, Object, ObjectKey,
-    RegisterError, Registration, Scope, Stopped,
+    Activation, BlockingHandler, Event, EventHandler, HandlerOptions, Index, IndexDef, Namespaces, Object, ObjectKey,
+    RegisterError, Registration, Scope, Stopped, Transform, View,
 };
+#[cfg(feature = "client")]
+pub use namespaces::{DiscoveryNamespaces, SelectorError};
 #[cfg(feature = "client")]
 pub use traits::{Informer, ReadWrite, Reader, Writer};
 #[cfg(feature = "client")]

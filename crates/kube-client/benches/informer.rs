@@ -4,81 +4,27 @@
 //! the pod with `managedFields` cut out beforehand, which no client can do. Run with `cargo bench -p kube-client@0.1.0`.
 #![forbid(unsafe_code)]
 
-use std::convert::Infallible;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use criterion::{Criterion, criterion_group, criterion_main};
-use http::{Request, Response};
-use http_body::Frame;
-use http_body_util::{StreamBody, combinators::UnsyncBoxBody};
 use k8s_openapi::api::core::v1::Pod;
 use kube_client::{Client, Event, HandlerOptions, Informer, InformerOptions, ListMode, on_batch};
 use tokio::sync::{Notify, mpsc};
 
 #[path = "../../../benches/data/pod.rs"]
 mod pod;
+#[path = "support/scripted.rs"]
+mod scripted;
+
+use scripted::Server;
 
 /// Pods in a list.
 const LISTED: u64 = 20_000;
 /// Pods that watch events are about.
 const WATCHED: u64 = 1_000;
-
-type Chunks = mpsc::UnboundedReceiver<Vec<Bytes>>;
-
-/// Serves one list, then one watch whose chunks come from a channel.
-#[derive(Clone)]
-struct Server {
-    list: Arc<Vec<Bytes>>,
-    watch: Arc<std::sync::Mutex<Option<Chunks>>>,
-}
-
-impl tower::Service<Request<kube::client::Body>> for Server {
-    type Response = Response<UnsyncBoxBody<Bytes, Infallible>>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<kube::client::Body>) -> Self::Future {
-        let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
-        let mut chunks = self
-            .watch
-            .lock()
-            .ok()
-            .filter(|_| is_watch)
-            .and_then(|mut watch| watch.take());
-        let mut ready = if is_watch {
-            Vec::new().into_iter()
-        } else {
-            self.list.as_ref().clone().into_iter()
-        };
-        let frames = futures_util::stream::poll_fn(move |cx| {
-            loop {
-                if let Some(chunk) = ready.next() {
-                    return Poll::Ready(Some(Ok(Frame::data(chunk))));
-                }
-                match &mut chunks {
-                    None if is_watch => return Poll::Pending,
-                    None => return Poll::Ready(None),
-                    Some(chunks) => match chunks.poll_recv(cx) {
-                        Poll::Ready(Some(more)) => ready = more.into_iter(),
-                        Poll::Ready(None) => return Poll::Ready(None),
-                        Poll::Pending => return Poll::Pending,
-                    },
-                }
-            }
-        });
-        Box::pin(async move { Ok(Response::new(UnsyncBoxBody::new(StreamBody::new(frames)))) })
-    }
-}
 
 /// A list body of so many pods, in chunks as a socket gives them.
 fn list_body(pods: u64) -> Vec<Bytes> {
@@ -89,11 +35,7 @@ fn list_body(pods: u64) -> Vec<Bytes> {
 }
 
 fn start(list: &Arc<Vec<Bytes>>) -> (Client, Informer<Pod>, mpsc::UnboundedSender<Vec<Bytes>>) {
-    let (chunks, watch) = mpsc::unbounded_channel();
-    let server = Server {
-        list: Arc::clone(list),
-        watch: Arc::new(std::sync::Mutex::new(Some(watch))),
-    };
+    let (server, chunks) = Server::new(list);
     let client = Client::new(kube::Client::new(server, "default")).expect("inside a runtime");
     let options = InformerOptions::default().list_mode(ListMode::Paged);
     let informer = client.informers().typed::<Pod>(options).expect("a fresh client");

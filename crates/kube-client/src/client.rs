@@ -156,6 +156,7 @@ impl Client {
             Arc::clone(&core.registry),
             Arc::clone(&core.discovery),
             Arc::clone(&core.crds),
+            core.object_filter.clone(),
         )
     }
 
@@ -169,8 +170,7 @@ impl Client {
         CrdWatcher::new(Arc::clone(&self.core().crds))
     }
 
-    /// The filter that was given to [`ClientBuilder::object_filter`]. Informers do not apply it; the views of the layer
-    /// above do.
+    /// The filter that was given to [`ClientBuilder::object_filter`]. Informers do not apply it; a [`View`](crate::View) does.
     pub fn object_filter(&self) -> Option<Arc<dyn ObjectFilter>> {
         self.core().object_filter.clone()
     }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Once};
 
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -44,8 +45,8 @@ pub(crate) struct Environment {
 
 impl Environment {
     /// Runs a task that `shutdown` waits for.
-    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.spawn_on(task, &self.runtime);
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
+        self.tasks.spawn_on(task, &self.runtime)
     }
 
     /// Runs `work` on a thread of its own that `shutdown` waits for, in the context of the runtime.

@@ -36,6 +36,9 @@ pub enum ClientError {
     /// The options of the CRD watcher cannot mean anything.
     #[error("cannot use the options of the CRD watcher")]
     Crds(#[source] crate::crd::CrdOptionsError),
+    /// The object filter could not register what it has to learn from.
+    #[error("cannot use the object filter")]
+    ObjectFilter(#[source] RegisterError),
     /// The client is restricted to an empty set of namespaces. (Leave the restriction out for all of them.)
     #[error("cannot restrict the client to an empty set of namespaces")]
     NoNamespaces,

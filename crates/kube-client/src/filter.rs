@@ -1,7 +1,7 @@
 //! `ObjectFilter`: which objects a program may see, decided at run time. The trait, what implementations need to tell of
 //! changes, and a filter by a set of namespaces.
 //!
-//! This crate stores a filter and does not apply it: informers are unfiltered. The views of the layer above apply it.
+//! Informers are unfiltered; a [`View`](crate::View) applies filters.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,6 +10,8 @@ use std::sync::{Arc, Weak};
 
 use kube::core::GroupVersionKind;
 
+use crate::error::RegisterError;
+use crate::informer::factory::Informers;
 use crate::object::Metadata;
 use crate::sync::{Mutex, RwLock};
 
@@ -37,6 +39,18 @@ pub trait ObjectFilter: Send + Sync + 'static {
 
     /// Has `subscriber` called after each step from now on, until the subscription is dropped.
     fn subscribe(&self, subscriber: FilterSubscriber) -> FilterSubscription;
+
+    /// Gives the informers of the client that the filter is for, to a filter that has to learn something: it registers what
+    /// it needs, which then starts with the client. Called when a client is built with this filter, and each time a
+    /// [view](crate::ViewOptions::filter) is made of it.
+    ///
+    /// # Errors
+    ///
+    /// What registering met. The client or view is not made then.
+    fn attach(&self, informers: &Informers) -> Result<(), RegisterError> {
+        let _ = informers;
+        Ok(())
+    }
 }
 
 /// Told of each step of a filter. It must not block, and may call the filter.

@@ -14,6 +14,7 @@ pub(crate) mod index;
 pub(crate) mod metrics;
 pub(crate) mod options;
 pub(crate) mod part;
+pub(crate) mod presence;
 pub(crate) mod progress;
 pub(crate) mod reflector;
 pub(crate) mod registration;
@@ -27,6 +28,7 @@ pub(crate) mod status;
 pub(crate) mod store;
 pub(crate) mod stream;
 pub(crate) mod transform;
+pub(crate) mod view;
 
 use std::any::Any;
 use std::fmt;
@@ -41,6 +43,7 @@ use kube::core::{ApiResource, Selector};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
+use crate::crd::KindSubscription;
 use crate::environment::Environment;
 use crate::error::{CaughtUpError, IndexConflict, RegisterError, Stopped, TransformConflict};
 use crate::informer::dispatch::HandlerQueue;
@@ -51,11 +54,12 @@ use crate::informer::metrics::HandlerMetrics;
 pub use crate::informer::options::InformerId;
 use crate::informer::options::{InformerKey, InformerOptions, Tuning};
 use crate::informer::part::Part;
+use crate::informer::presence::{Presence, Running};
 use crate::informer::progress::Goal;
-use crate::informer::reflector::Reflector;
 use crate::informer::registration::{Registered, Registration};
 use crate::informer::resync::Resync;
 use crate::informer::runner::Runner;
+use crate::informer::shared::views::ViewId;
 use crate::informer::shared::{Shared, Wait};
 use crate::informer::status::{InformerStats, Phase, Unfilled};
 use crate::informer::stream::EventStream;
@@ -127,6 +131,7 @@ pub(crate) struct Cell<K: Object> {
     env: Arc<Environment>,
     stop: CancellationToken,
     launch: Mutex<Launch<K>>,
+    presence: Presence,
 }
 
 /// What waits for the start.
@@ -134,6 +139,9 @@ struct Launch<K: Object> {
     started: bool,
     // Invariant: empty once `started`.
     waiting: Vec<Runner<K>>,
+    // Tells when to list and watch, if not at once. Invariant: `None` once `started`.
+    kind: Option<KindSubscription>,
+    running: Option<Running>,
 }
 
 impl<K: Object> Cell<K> {
@@ -160,7 +168,10 @@ impl<K: Object> Cell<K> {
             launch: Mutex::new(Launch {
                 started: false,
                 waiting: Vec::new(),
+                kind: None,
+                running: None,
             }),
+            presence: Presence::default(),
         }
     }
 
@@ -205,7 +216,9 @@ impl<K: Object> Cell<K> {
         let span =
             tracing::info_span!(parent: &self.env.span(&self.id, None), "handler", handler = runner.queue.name());
         match runner.runs_on() {
-            RunsOn::Task => self.env.spawn(runner.run(self.stop.clone()).instrument(span)),
+            RunsOn::Task => {
+                self.env.spawn(runner.run(self.stop.clone()).instrument(span));
+            }
             RunsOn::Thread => {
                 let queue = Arc::clone(&runner.queue);
                 let work = move || span.in_scope(|| runner.run_here());
@@ -218,9 +231,14 @@ impl<K: Object> Cell<K> {
         }
     }
 
-    /// Registers a queue and runs its handler once the informer is started.
-    fn add(self: &Arc<Self>, handler: Box<dyn EventHandler<K>>, options: HandlerOptions) -> Registration {
-        let queue = self.add_queue(options);
+    /// Registers a queue, for everything or what a view shows, and runs its handler once the informer is started.
+    fn add(
+        self: &Arc<Self>,
+        handler: Box<dyn EventHandler<K>>,
+        options: HandlerOptions,
+        view: Option<ViewId>,
+    ) -> Registration {
+        let queue = self.add_queue(options, view);
         if !queue.is_ended() {
             let runner = Runner {
                 queue: Arc::clone(&queue),
@@ -250,10 +268,13 @@ impl<K: Object> Cell<K> {
         }))
     }
 
-    fn add_queue(&self, options: HandlerOptions) -> Arc<HandlerQueue<K>> {
+    fn add_queue(&self, options: HandlerOptions, view: Option<ViewId>) -> Arc<HandlerQueue<K>> {
         let metrics = HandlerMetrics::new(&self.id, &self.env.cluster, &options.name);
         let queue = Arc::new(HandlerQueue::new(options).with_metrics(metrics));
-        self.shared.register(&queue);
+        match view {
+            None => self.shared.register(&queue),
+            Some(view) => self.shared.register_in(view, &queue),
+        };
         queue
     }
 
@@ -283,29 +304,19 @@ impl<K: Object> Control for Cell<K> {
         std::any::type_name::<K>()
     }
 
-    fn start(&self) {
+    fn start(self: Arc<Self>) {
         if self.stop.is_cancelled() {
             return;
         }
-        let waiting = {
+        let (waiting, kind) = {
             let mut launch = self.launch.lock();
             if std::mem::replace(&mut launch.started, true) {
                 return;
             }
-            std::mem::take(&mut launch.waiting)
+            (std::mem::take(&mut launch.waiting), launch.kind.take())
         };
         self.env.describe_metrics();
-        for part in &self.parts {
-            let reflector = Reflector::new(
-                &self.env,
-                &self.key,
-                self.id.clone(),
-                self.tuning.clone(),
-                self.transform.clone(),
-                part.clone(),
-            );
-            self.env.spawn(reflector.run(self.stop.clone()));
-        }
+        self.start_filling(kind);
         for runner in waiting {
             self.spawn_runner(runner);
         }
@@ -321,7 +332,7 @@ impl<K: Object> Control for Cell<K> {
     }
 
     fn unfilled(&self) -> Vec<Unfilled> {
-        self.parts.iter().filter_map(Part::unfilled).collect()
+        self.unfilled_parts()
     }
 
     fn stats(&self) -> InformerStats {
@@ -462,7 +473,7 @@ impl<K: Object> Informer<K> {
     /// nothing, and the registration says so; so it does if the operating system gives no thread to a
     /// [`BlockingHandler`](crate::BlockingHandler).
     pub fn add_handler(&self, handler: impl EventHandler<K>, options: HandlerOptions) -> Registration {
-        self.cell.add(Box::new(handler), options)
+        self.cell.add(Box::new(handler), options, None)
     }
 
     /// Removes a handler of this informer, as [`Registration::remove`] does.
@@ -483,7 +494,11 @@ impl<K: Object> Informer<K> {
     /// The changes as a stream, with the guarantees of a handler. An event counts as handled when the next one is
     /// asked for. Dropping the stream unregisters it; it ends when the informer stops.
     pub fn events(&self, options: HandlerOptions) -> EventStream<K> {
-        let queue = self.cell.add_queue(options);
+        self.stream(options, None)
+    }
+
+    fn stream(&self, options: HandlerOptions, view: Option<ViewId>) -> EventStream<K> {
+        let queue = self.cell.add_queue(options, view);
         let registration = Registration::new(Arc::new(Handle {
             queue: Arc::clone(&queue),
             cell: Arc::downgrade(&self.cell),
@@ -494,7 +509,7 @@ impl<K: Object> Informer<K> {
 
     /// Starts this informer alone. Does nothing if it runs already or was stopped.
     pub fn start(&self) {
-        self.cell.start();
+        Arc::clone(&self.cell).start();
     }
 
     /// Whether the cache was filled. Never goes back to false. Does not wait for handlers; a

@@ -76,8 +76,8 @@
 //! [`ClientBuilder::namespaces`] restricts every informer of a namespaced kind, for programs that may read only some
 //! namespaces: one that covers all then covers these, another namespace is an error at registration, cluster-scoped kinds
 //! are not affected. Of a dynamic kind the scope has to be [said](InformerOptions::scope), or known from the server, where
-//! namespaces matter. [`ObjectFilter`] decides per object and can change its mind; this crate stores it for the views of the
-//! layer above, and its own informers show everything.
+//! namespaces matter. [`ObjectFilter`] decides per object and can change its mind; it applies to what is asked for as a
+//! [`View`], the informer below shows everything.
 //!
 //! # Memory
 //!
@@ -141,10 +141,12 @@ pub use crate::informer::handler::{
 };
 pub use crate::informer::index::{Index, IndexDef};
 pub use crate::informer::options::{InformerOptions, InitialList, ListMode, Namespaces, OnUndecodable};
+pub use crate::informer::presence::Activation;
 pub use crate::informer::registration::{Registration, RegistrationGuard};
 pub use crate::informer::status::{InformerStats, NamespaceStats, Phase};
 pub use crate::informer::stream::EventStream;
 pub use crate::informer::transform::Transform;
+pub use crate::informer::view::{View, ViewOptions};
 pub use crate::informer::{Informer, InformerId};
 pub use crate::key::{ObjectKey, ParseKeyError};
 pub use crate::object::{Labels, Metadata, Object, Representation, Scope};

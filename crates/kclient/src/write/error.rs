@@ -121,6 +121,16 @@ pub enum WriteError {
         /// The kind.
         kind: String,
     },
+    /// The kind is not installed, as the delayed client knows. No request was made. Once it is, the same write may succeed.
+    #[error("cannot {operation} {kind} {key}: the kind is not installed")]
+    KindNotInstalled {
+        /// What was tried.
+        operation: Operation,
+        /// The kind.
+        kind: String,
+        /// The object; only its namespace, if it was a whole collection.
+        key: ObjectKey,
+    },
     /// The client keeps only a part of each object (metadata, or what a transform left), and writing that back would erase
     /// the rest. No request was made. Patch, apply and delete work.
     #[error("cannot {operation} {kind} {key}: the client keeps only a part of the object, patch it instead")]
@@ -161,7 +171,8 @@ impl WriteError {
 
     /// The object, its namespace or the kind itself does not exist.
     pub fn is_not_found(&self) -> bool {
-        self.is_status(404, "NotFound") || self.is_bare(404)
+        let not_installed = matches!(self, WriteError::KindNotInstalled { .. });
+        not_installed || self.is_status(404, "NotFound") || self.is_bare(404)
     }
 
     /// An object of this name exists already.

@@ -37,6 +37,15 @@ impl Endpoint {
         Self { kube, resource, scope }
     }
 
+    /// The error of a write to a kind that is known to be absent.
+    pub(crate) fn not_installed(&self, operation: Operation, key: ObjectKey) -> WriteError {
+        WriteError::KindNotInstalled {
+            operation,
+            kind: self.resource.kind.clone(),
+            key,
+        }
+    }
+
     pub(crate) fn kind(&self) -> &str {
         &self.resource.kind
     }

@@ -136,7 +136,8 @@ impl ClientBuilder {
         self
     }
 
-    /// The filter that the views of the layer above apply to every namespaced kind. Informers themselves are unfiltered.
+    /// The filter that every [`View`](crate::View) of a kind that lives in namespaces applies, and that of the namespaces
+    /// themselves. Informers are unfiltered.
     #[must_use]
     pub fn object_filter(mut self, filter: Arc<dyn ObjectFilter>) -> Self {
         self.object_filter = Some(filter);
@@ -255,7 +256,11 @@ impl ClientBuilder {
             tasks: TaskTracker::new(),
             runtime,
         };
-        Ok(Client::from_parts(kube, env, crds, self.object_filter))
+        let client = Client::from_parts(kube, env, crds, self.object_filter);
+        if let Some(filter) = client.object_filter() {
+            filter.attach(&client.informers()).map_err(ClientError::ObjectFilter)?;
+        }
+        Ok(client)
     }
 }
 

@@ -30,6 +30,8 @@ struct State<K> {
     filled: bool,
     // Invariant: initial and resync events that are pending, taken or running. No initial ones and `filled` means synced.
     left: Exempt,
+    // That was so once. Initial events that come later, with a kind that comes again, do not take it back.
+    synced: bool,
     // A call of the handler is under way.
     running: bool,
     end: Option<End>,
@@ -67,7 +69,12 @@ pub struct HandlerStats {
 
 impl<K: Object> State<K> {
     fn is_synced(&self) -> bool {
-        self.filled && self.left.initial == 0
+        self.synced
+    }
+
+    /// After every change of what it depends on.
+    fn note_synced(&mut self) {
+        self.synced |= self.filled && self.left.initial == 0;
     }
 
     /// Appends events, unless no call starts any more.
@@ -79,6 +86,7 @@ impl<K: Object> State<K> {
         self.left += exempt;
         self.left -= self.backlog.push(batch, exempt, &mut deferred.garbage);
         self.filled |= fills;
+        self.note_synced();
         deferred.wakers.extend(self.runner.take());
         if self.is_synced() {
             deferred.wakers.append(&mut self.waiters.take());
@@ -97,6 +105,7 @@ impl<K: Object> HandlerQueue<K> {
                 backlog: Backlog::new(options.coalesce_above),
                 filled: false,
                 left: Exempt::default(),
+                synced: false,
                 running: false,
                 end: None,
                 runner: None,
@@ -191,6 +200,7 @@ impl<K: Object> HandlerQueue<K> {
             state.handled += events.len() as u64;
             state.panics += u64::from(panicked);
             state.left -= exempt;
+            state.note_synced();
             if state.is_synced() || state.end.is_some() {
                 state.waiters.take()
             } else {
@@ -263,6 +273,20 @@ impl<K: Object> HandlerQueue<K> {
         let replaced = {
             let mut state = self.state.lock();
             if state.end.is_some() && !state.running {
+                return Poll::Ready(());
+            }
+            state.waiters.register(ticket, waker)
+        };
+        drop(replaced);
+        Poll::Pending
+    }
+
+    /// Waits until no initial event is left, or the queue has ended.
+    pub(crate) fn poll_settled(&self, ticket: &mut Option<u64>, cx: &Context<'_>) -> Poll<()> {
+        let waker = cx.waker().clone();
+        let replaced = {
+            let mut state = self.state.lock();
+            if state.end.is_some() || (state.is_synced() && state.left.initial == 0) {
                 return Poll::Ready(());
             }
             state.waiters.register(ticket, waker)

@@ -13,9 +13,11 @@ use crate::crd::Crds;
 use crate::discovery::{Lookup, Mapper};
 use crate::environment::Environment;
 use crate::error::RegisterError;
+use crate::filter::ObjectFilter;
 use crate::informer::options::{InformerId, InformerKey, InformerOptions, Namespaces};
 use crate::informer::restriction::{is_namespace, restrict};
 use crate::informer::status::{InformerStats, Unfilled};
+use crate::informer::view::{View, ViewOptions};
 use crate::informer::{Cell, Informer};
 use crate::object::{Object, Scope};
 use crate::sync::Mutex;
@@ -25,7 +27,7 @@ pub(crate) trait Control: Send + Sync {
     fn id(&self) -> &InformerId;
     /// The Rust type of its objects.
     fn object_type(&self) -> &'static str;
-    fn start(&self);
+    fn start(self: Arc<Self>);
     fn stop(&self);
     /// What the first sync still waits for; nothing once the cache is filled.
     fn unfilled(&self) -> Vec<Unfilled>;
@@ -58,6 +60,7 @@ impl Registry {
         dynamic_type: &K::DynamicType,
         options: InformerOptions<K>,
         asked_at: &'static Location<'static>,
+        delayed_by: Option<&Arc<Crds>>,
     ) -> Result<Informer<K>, RegisterError> {
         let key = InformerKey::of::<K>(dynamic_type, &options);
         check_namespaces(&key)?;
@@ -94,10 +97,14 @@ impl Registry {
                 twin = twin.id(),
             );
         }
+        match delayed_by {
+            Some(crds) => cell.gate(crds),
+            None => cell.presence.want_anyway(),
+        }
         if stopped {
             cell.stop();
         } else if started {
-            cell.start();
+            Arc::clone(&cell).start();
         }
         cell.check_transform(wanted.as_ref(), asked_at)?;
         env.changed.notify_waiters();
@@ -191,15 +198,23 @@ pub struct Informers {
     registry: Arc<Registry>,
     discovery: Arc<Mapper>,
     crds: Arc<Crds>,
+    object_filter: Option<Arc<dyn ObjectFilter>>,
 }
 
 impl Informers {
-    pub(crate) fn new(env: Arc<Environment>, registry: Arc<Registry>, discovery: Arc<Mapper>, crds: Arc<Crds>) -> Self {
+    pub(crate) fn new(
+        env: Arc<Environment>,
+        registry: Arc<Registry>,
+        discovery: Arc<Mapper>,
+        crds: Arc<Crds>,
+        object_filter: Option<Arc<dyn ObjectFilter>>,
+    ) -> Self {
         Self {
             env,
             registry,
             discovery,
             crds,
+            object_filter,
         }
     }
 
@@ -257,12 +272,44 @@ impl Informers {
     pub fn of<K: Object>(
         &self,
         dynamic_type: &K::DynamicType,
+        options: InformerOptions<K>,
+    ) -> Result<Informer<K>, RegisterError> {
+        self.get(dynamic_type, options, None, Location::caller())
+    }
+
+    fn get<K: Object>(
+        &self,
+        dynamic_type: &K::DynamicType,
         mut options: InformerOptions<K>,
+        delayed_by: Option<&Arc<Crds>>,
+        asked_at: &'static Location<'static>,
     ) -> Result<Informer<K>, RegisterError> {
         options.scope = self.scope_of::<K>(dynamic_type, options.scope);
         options.namespaces = self.covered(dynamic_type, &options)?;
         self.registry
-            .get_or_insert(&self.env, dynamic_type, options, Location::caller())
+            .get_or_insert(&self.env, dynamic_type, options, asked_at, delayed_by)
+    }
+
+    /// An informer as filters show it: those of `view` and, for kinds that live in namespaces and for `Namespace` objects,
+    /// the [filter of the client](crate::ClientBuilder::object_filter). Whoever asks for the same filters shares the view.
+    ///
+    /// # Errors
+    ///
+    /// As [`typed`](Self::typed).
+    #[track_caller]
+    pub fn view<K: Object>(
+        &self,
+        dynamic_type: &K::DynamicType,
+        options: InformerOptions<K>,
+        view: ViewOptions,
+    ) -> Result<View<K>, RegisterError> {
+        for filter in view.filters() {
+            filter.attach(self)?;
+        }
+        let delayed = view.is_delayed();
+        let informer = self.get(dynamic_type, options, delayed.then_some(&self.crds), Location::caller())?;
+        let criteria = view.criteria(informer.resource(), K::scope(dynamic_type), self.object_filter.as_ref());
+        Ok(View::new(informer, criteria, delayed))
     }
 
     /// What an informer covers that is asked for with these options, whose scope is what is known of it, under the

@@ -9,6 +9,7 @@ use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashSet};
 
 use crate::informer::shared::Shared;
+use crate::informer::shared::views::Claim;
 use crate::object::Object;
 
 /// The definition of a secondary index: a name, and a function from an object to the values it is found under.
@@ -232,7 +233,7 @@ impl<K> IndexTable<K> {
     }
 }
 
-/// Reads one index of an informer; cheap to clone.
+/// Reads one index of an informer, or what a view shows of it; cheap to clone.
 ///
 /// # Guarantees
 ///
@@ -241,6 +242,8 @@ pub struct Index<K: Object> {
     shared: Arc<Shared<K>>,
     id: usize,
     name: Arc<str>,
+    // Shows visible objects alone.
+    view: Option<Arc<Claim<K>>>,
 }
 
 impl<K: Object> Index<K> {
@@ -249,7 +252,14 @@ impl<K: Object> Index<K> {
             shared,
             id,
             name: Arc::from(name),
+            view: None,
         }
+    }
+
+    /// The same index, as a view shows it.
+    pub(crate) fn seen_through(mut self, view: Option<&Arc<Claim<K>>>) -> Self {
+        self.view = view.cloned();
+        self
     }
 
     /// The index's name.
@@ -259,12 +269,18 @@ impl<K: Object> Index<K> {
 
     /// The objects found under `value`, in no particular order.
     pub fn get(&self, value: &str) -> Vec<Arc<K>> {
-        self.shared.by_index(self.id, value)
+        match &self.view {
+            None => self.shared.by_index(self.id, value),
+            Some(view) => self.shared.by_index_in(view.id(), self.id, value),
+        }
     }
 
     /// Every value under which there is an object, in no particular order.
     pub fn values(&self) -> Vec<Arc<str>> {
-        self.shared.index_values(self.id)
+        match &self.view {
+            None => self.shared.index_values(self.id),
+            Some(view) => self.shared.index_values_in(view.id(), self.id),
+        }
     }
 }
 
@@ -274,6 +290,7 @@ impl<K: Object> Clone for Index<K> {
             shared: Arc::clone(&self.shared),
             id: self.id,
             name: Arc::clone(&self.name),
+            view: self.view.clone(),
         }
     }
 }

@@ -141,6 +141,14 @@ impl<K: Object> Part<K> {
         })
     }
 
+    /// What is yet to be listed here since the kind is there.
+    pub(crate) fn unlisted(&self) -> Option<Unfilled> {
+        (!self.shared.is_section_listed(self.at)).then(|| Unfilled {
+            namespace: self.only_in().cloned(),
+            error: self.status.update(|status| status.error.clone()),
+        })
+    }
+
     /// Statistics of this part, if it is one of several.
     pub(crate) fn stats(&self) -> Option<NamespaceStats> {
         let namespace = Arc::clone(self.only_in()?);

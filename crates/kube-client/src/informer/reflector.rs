@@ -180,8 +180,8 @@ impl<K: Object> Reflector<K> {
         }
     }
 
-    /// Keeps the cache current until stopped.
-    pub(crate) async fn run(mut self, stop: CancellationToken) {
+    /// Keeps the cache current until stopped; `ends` says whether that is the end of the whole informer.
+    pub(crate) async fn run(mut self, stop: CancellationToken, ends: CancellationToken) {
         let namespace = self.shared.only_in().map(AsRef::<str>::as_ref);
         let span = self.env.span(&self.id, namespace);
         tokio::select! {
@@ -189,11 +189,12 @@ impl<K: Object> Reflector<K> {
             () = stop.cancelled() => {}
             () = self.drive_again().instrument(span) => stop.cancelled().await,
         }
-        self.shared.stop();
-        self.status.announce(|status| {
-            status.phase = Phase::Stopped;
-            status.watches_open = 0;
-        });
+        self.metrics.watch_lost();
+        self.status.update(|status| status.watches_open = 0);
+        if ends.is_cancelled() {
+            self.shared.stop();
+            self.status.announce(|status| status.phase = Phase::Stopped);
+        }
     }
 
     /// Runs the machine, and begins anew should it panic: the type's own code runs in here (`Object::metadata`), and an

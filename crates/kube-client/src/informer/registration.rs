@@ -2,11 +2,13 @@
 
 use std::fmt;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Wake, Waker};
 
 use crate::error::Stopped;
+use crate::sync::Mutex;
 
 /// The half of a handler that its owner holds.
 ///
@@ -71,6 +73,17 @@ impl Registration {
         }
     }
 
+    /// Calls `f` once, when [`has_synced`](Self::has_synced) turns true, or at once if it has. Without a task: it is called by
+    /// whoever completes the initial state, with no lock held, and must not block. A panic in it is contained and logged. If
+    /// the informer stops or the handler is removed first, it is dropped without being called.
+    pub fn on_synced(&self, f: impl FnOnce() + Send + 'static) {
+        let call = Arc::new(OnSynced {
+            inner: Arc::clone(&self.inner),
+            call: Mutex::new(Some(Box::new(f))),
+        });
+        call.look();
+    }
+
     /// Takes the handler away: no call of it begins after this returns. Idempotent, and allowed anywhere, also inside
     /// the handler itself.
     pub fn remove(&self) {
@@ -94,6 +107,37 @@ impl Registration {
     #[must_use = "dropping the guard removes the handler"]
     pub fn guard(self) -> RegistrationGuard {
         RegistrationGuard { registration: self }
+    }
+}
+
+/// A waker that calls a function once the handler has synced. The queue that it waits with holds it, and lets go of it when the
+/// handler is removed or stopped.
+struct OnSynced {
+    inner: Arc<dyn Registered>,
+    // `None` once it was called or dropped.
+    call: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl OnSynced {
+    fn look(self: Arc<Self>) {
+        // Whoever wakes us has taken our waker out: the next wait is a new one.
+        let waker = Waker::from(Arc::clone(&self));
+        let Poll::Ready(synced) = self.inner.poll_synced(&mut None, &mut Context::from_waker(&waker)) else {
+            return;
+        };
+        let call = self.call.lock().take();
+        if let Some(call) = call
+            && synced.is_ok()
+            && catch_unwind(AssertUnwindSafe(call)).is_err()
+        {
+            tracing::error!("what was to be called when a handler has synced panicked");
+        }
+    }
+}
+
+impl Wake for OnSynced {
+    fn wake(self: Arc<Self>) {
+        self.look();
     }
 }
 

@@ -6,7 +6,8 @@
 //!
 //! Reflectors write through a [`Part`](crate::informer::part::Part). What belongs to one of them, of which an informer over
 //! several namespaces has one each, is a [`Section`]: its namespace, its version, whether its first list is there. All
-//! else is one: store, indexes, handlers, and "filled", which means every section.
+//! else is one: store, indexes, handlers, and "filled", which means every section. What filters hide of it, from whom, is in
+//! `views`, under the same lock.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use crate::informer::progress::{Goal, Now, Progress, Source};
 use crate::informer::reflector::version;
 use crate::informer::relist::Relist;
 use crate::informer::returns::Returns;
+use crate::informer::shared::views::{Judged, ViewState, show, show_gone};
 use crate::informer::store::{Change, Mode, Outcome, Store};
 use crate::key::{KeyRef, ObjectKey};
 use crate::object::Object;
@@ -34,13 +36,19 @@ pub(crate) struct Shared<K: Object> {
     returns: Arc<Returns<K>>,
 }
 
-struct State<K> {
+struct State<K: Object> {
     store: Store<K>,
+    // Those who are told of everything; those who look through a filter are in `views`.
     handlers: Vec<Arc<HandlerQueue<K>>>,
+    views: Vec<ViewState<K>>,
+    // The number of the view made last.
+    last_view: u64,
     // Invariant: never empty; sorted by namespace; objects of a section are changed through it alone.
     sections: Box<[Section]>,
     // Invariant: the number of sections that are not filled; 0 means that the informer is. Never grows.
     unfilled: usize,
+    // The kind was known to be absent once, so that delayed views need not wait for its first list. Never goes back.
+    excused: bool,
     stopped: bool,
     waiters: Waiters,
 }
@@ -51,6 +59,8 @@ struct Section {
     namespace: Option<Arc<str>>,
     // The first list is in the store. Never goes back.
     filled: bool,
+    // That, or since the kind is there again: the first list then. Goes back when the kind goes.
+    listed: bool,
     // The resource version up to which its objects are current.
     version: String,
     // Who waits for the store to have seen a write to one of its objects.
@@ -98,6 +108,7 @@ impl<K: Object> Shared<K> {
             .map(|namespace| Section {
                 namespace: namespace.filter(|_| !only),
                 filled: false,
+                listed: false,
                 version: String::new(),
                 progress: Progress::default(),
             })
@@ -106,7 +117,10 @@ impl<K: Object> Shared<K> {
             state: RwLock::new(State {
                 store: Store::new(),
                 handlers: Vec::new(),
+                views: Vec::new(),
+                last_view: 0,
                 unfilled: sections.len(),
+                excused: false,
                 sections,
                 stopped: false,
                 waiters: Waiters::default(),
@@ -173,7 +187,7 @@ impl<K: Object> Shared<K> {
     }
 
     pub(crate) fn handler_stats(&self) -> Vec<HandlerStats> {
-        let handlers = self.state.read().handlers.clone();
+        let handlers = self.state.read().all_handlers();
         handlers.iter().map(|queue| queue.stats()).collect()
     }
 
@@ -205,8 +219,10 @@ impl<K: Object> Shared<K> {
             if !queue.may_resync() {
                 return false;
             }
-            let objects = state.store.iter().map(|(_, object)| object);
-            let again = objects.map(|object| Event::Updated {
+            let view = state.views.iter().find(|view| view.has(queue));
+            let shown = |slot: u32| view.is_none_or(|view| view.shows(slot));
+            let objects = state.store.iter().filter(|(slot, _)| shown(*slot));
+            let again = objects.map(|(_, object)| Event::Updated {
                 old: Arc::clone(object),
                 new: Arc::clone(object),
             });
@@ -219,7 +235,7 @@ impl<K: Object> Shared<K> {
 
     /// Shows in the metrics what the queue of each handler holds now.
     pub(crate) fn report(&self) {
-        let handlers = self.state.read().handlers.clone();
+        let handlers = self.state.read().all_handlers();
         for queue in handlers {
             queue.report();
         }
@@ -232,7 +248,14 @@ impl<K: Object> Shared<K> {
 
     /// Takes a handler out of the list; its queue must have been ended before.
     pub(crate) fn unregister(&self, queue: &Arc<HandlerQueue<K>>) {
-        self.state.write().handlers.retain(|known| !Arc::ptr_eq(known, queue));
+        {
+            let mut state = self.state.write();
+            let State { handlers, views, .. } = &mut *state;
+            for handlers in std::iter::once(handlers).chain(views.iter_mut().map(|view| &mut view.handlers)) {
+                handlers.retain(|known| !Arc::ptr_eq(known, queue));
+            }
+        }
+        self.drop_unused_views();
     }
 
     /// Applies what a section's watch brought, up to `version`, and tells the handlers.
@@ -250,22 +273,28 @@ impl<K: Object> Shared<K> {
                 stale: false,
             },
         }));
+        let mut judged = Judged::default();
         loop {
-            self.compute_values(&mut defs, &mut changes);
+            self.prepare(&mut defs, &mut judged, &mut changes);
             let mut state = self.state.write();
-            if state.store.indexes().len() != defs.len() {
-                continue; // an index was added meanwhile: compute its values too
+            if !state.is_prepared(&defs, &judged) {
+                continue;
             }
             let mut outcome = Outcome::default();
-            for change in changes {
+            let State {
+                store, views, sections, ..
+            } = &mut *state;
+            for (number, change) in changes.into_iter().enumerate() {
                 if let Change::Delete {
                     key, last: Some(last), ..
                 } = &change
-                    && state.store.find(key.as_ref()).is_none()
+                    && store.find(key.as_ref()).is_none()
                 {
-                    state.sections[at].progress.note_gone(last.metadata().uid);
+                    sections[at].progress.note_gone(last.metadata().uid);
                 }
-                state.store.apply(change, Mode::Update, &mut outcome);
+                let told = outcome.events.len();
+                let slot = store.apply(change, Mode::Update, &mut outcome);
+                show(views, &judged, number, slot, &outcome.events[told..]);
             }
             if let Some(version) = version {
                 state.sections[at].version = version;
@@ -279,15 +308,23 @@ impl<K: Object> Shared<K> {
         }
     }
 
-    /// Adds the values of indexes that `defs` does not know yet. Runs user code: no lock is held.
-    fn compute_values(&self, defs: &mut Vec<IndexDef<K>>, changes: &mut [Change<K>]) {
+    /// Adds the values of indexes that `defs` does not know yet, and what the filters say that were not asked yet. Runs user
+    /// code: no lock is held.
+    fn prepare(&self, defs: &mut Vec<IndexDef<K>>, judged: &mut Judged, changes: &mut [Change<K>]) {
         let known = defs.len();
-        defs.extend(self.state.read().store.indexes().skip(known).cloned());
-        for change in changes {
+        {
+            let state = self.state.read();
+            defs.extend(state.store.indexes().skip(known).cloned());
+            if !judged.is_current(&state.views) {
+                judged.renew(&state.views);
+            }
+        }
+        for change in &mut *changes {
             if let Change::Upsert { object, values } = change {
                 values.extend(defs[known..].iter().map(|def| def.values(object)));
             }
         }
+        judged.ask(changes);
     }
 
     /// Only a section's resource version moved (a bookmark).
@@ -318,14 +355,17 @@ impl<K: Object> Shared<K> {
             values: Vec::new(),
         });
         let mut changes: Vec<Change<K>> = upserts.collect();
+        let mut judged = Judged::default();
         loop {
-            self.compute_values(&mut defs, &mut changes);
+            self.prepare(&mut defs, &mut judged, &mut changes);
             let mut state = self.state.write();
-            if state.store.indexes().len() != defs.len() {
+            if !state.is_prepared(&defs, &judged) {
                 continue;
             }
             let mut outcome = Outcome::default();
-            let State { store, sections, .. } = &mut *state;
+            let State {
+                store, views, sections, ..
+            } = &mut *state;
             let section = &mut sections[at];
             let gone: Vec<u32> = store
                 .iter_in(section.namespace.as_deref())
@@ -333,23 +373,28 @@ impl<K: Object> Shared<K> {
                 .map(|(slot, _)| slot)
                 .collect();
             for slot in gone {
+                let told = outcome.events.len();
                 store.delete(slot, None, true, &mut outcome);
+                show_gone(views, slot, &outcome.events[told..]);
             }
             let first = !std::mem::replace(&mut section.filled, true);
+            let begins = !std::mem::replace(&mut section.listed, true);
             section.version = version;
-            let mode = match first {
+            let mode = match begins {
                 true => Mode::Fill,
                 false if relist.keeps_unchanged() => Mode::Update,
                 false => Mode::Rebuild,
             };
-            for change in changes {
-                store.apply(change, mode, &mut outcome);
+            for (number, change) in changes.into_iter().enumerate() {
+                let told = outcome.events.len();
+                let slot = store.apply(change, mode, &mut outcome);
+                show(views, &judged, number, slot, &outcome.events[told..]);
             }
             state.unfilled -= usize::from(first);
-            let fills = match first {
-                true if state.unfilled == 0 => Fills::Informer,
-                true => Fills::Section,
-                false => Fills::Nothing,
+            let fills = match (first, begins) {
+                (true, _) if state.unfilled == 0 => Fills::Informer,
+                (true, _) | (false, true) => Fills::Section,
+                (false, false) => Fills::Nothing,
             };
             let source = Source::List {
                 newest: relist.newest,
@@ -358,13 +403,73 @@ impl<K: Object> Shared<K> {
             let mut progressed = state.progressed(at, &outcome, source);
             let mut deferred = state.publish(outcome, fills, None);
             deferred.wakers.append(&mut progressed);
-            if fills == Fills::Informer {
+            if fills != Fills::Nothing {
                 deferred.wakers.append(&mut state.waiters.take());
             }
             drop(state);
             deferred.run();
             return;
         }
+    }
+
+    /// The kind is gone, or known not to be there: nothing is left of it, and delayed views wait for it no longer. Until the
+    /// next list, which is a first one again.
+    pub(crate) fn clear(&self) {
+        let deferred = {
+            let mut state = self.state.write();
+            let mut outcome = Outcome::default();
+            let State {
+                store, views, sections, ..
+            } = &mut *state;
+            let slots: Vec<u32> = store.iter().map(|(slot, _)| slot).collect();
+            for slot in slots {
+                let told = outcome.events.len();
+                store.delete(slot, None, true, &mut outcome);
+                show_gone(views, slot, &outcome.events[told..]);
+            }
+            for section in sections.iter_mut() {
+                section.listed = false;
+                section.version.clear();
+            }
+            let mut wakers = Vec::new();
+            for at in 0..state.sections.len() {
+                wakers.append(&mut state.progressed(at, &outcome, Source::Watch));
+            }
+            let mut deferred = state.publish(outcome, Fills::Nothing, None);
+            if !std::mem::replace(&mut state.excused, true) {
+                for view in &state.views {
+                    view.excuse(&mut deferred);
+                }
+            }
+            wakers.append(&mut state.waiters.take());
+            deferred.wakers.append(&mut wakers);
+            deferred
+        };
+        deferred.run();
+        self.report();
+    }
+
+    /// Whether the kind was listed since it is there.
+    pub(crate) fn is_listed(&self) -> bool {
+        self.state.read().is_listed()
+    }
+
+    pub(crate) fn is_section_listed(&self, at: usize) -> bool {
+        self.state.read().sections[at].listed
+    }
+
+    /// Waits for [`is_listed`](Self::is_listed); pending for ever once stopped.
+    pub(crate) fn poll_listed(&self, ticket: &mut Option<u64>, cx: &Context<'_>) -> Poll<()> {
+        let waker = cx.waker().clone();
+        let replaced = {
+            let mut state = self.state.write();
+            if state.is_listed() {
+                return Poll::Ready(());
+            }
+            state.waiters.register(ticket, waker)
+        };
+        drop(replaced);
+        Poll::Pending
     }
 
     /// Adds an index, or finds the one of this name.
@@ -401,7 +506,7 @@ impl<K: Object> Shared<K> {
 
     /// Ends every handler and refuses new ones. The cache stays readable.
     pub(crate) fn stop(&self) {
-        let (handlers, waiters, waiting) = {
+        let (handlers, subscriptions, waiters, waiting) = {
             let mut state = self.state.write();
             state.stopped = true;
             let waiting: Vec<Waker> = state
@@ -409,11 +514,19 @@ impl<K: Object> Shared<K> {
                 .iter_mut()
                 .flat_map(|section| section.progress.take_wakers())
                 .collect();
-            (std::mem::take(&mut state.handlers), state.waiters.take(), waiting)
+            let mut handlers = std::mem::take(&mut state.handlers);
+            let mut subscriptions = Vec::new();
+            for view in &mut state.views {
+                handlers.append(&mut view.handlers);
+                subscriptions.append(&mut view.take_subscriptions());
+            }
+            (handlers, subscriptions, state.waiters.take(), waiting)
         };
+        drop(subscriptions); // code of the filters: not under the lock
         for queue in handlers {
             queue.stop();
         }
+        self.drop_unused_views();
         wake_all(waiters);
         wake_all(waiting);
     }
@@ -526,10 +639,27 @@ impl<K: Object> State<K> {
         wakers
     }
 
+    /// Whether changes can be committed: nothing was added meanwhile that has to be computed for them, and no filter moved on.
+    fn is_prepared(&self, defs: &[IndexDef<K>], judged: &Judged) -> bool {
+        self.store.indexes().len() == defs.len() && judged.is_current(&self.views)
+    }
+
+    fn is_listed(&self) -> bool {
+        self.sections.iter().all(|section| section.listed)
+    }
+
+    fn all_handlers(&self) -> Vec<Arc<HandlerQueue<K>>> {
+        let in_views = self.views.iter().flat_map(|view| &view.handlers);
+        self.handlers.iter().chain(in_views).cloned().collect()
+    }
+
     /// Pushes the events to every handler, to be given back to `returns`.
-    fn publish(&self, outcome: Outcome<K>, fills: Fills, returns: Option<&Arc<Returns<K>>>) -> Deferred<K> {
+    fn publish(&mut self, outcome: Outcome<K>, fills: Fills, returns: Option<&Arc<Returns<K>>>) -> Deferred<K> {
         let mut deferred = Deferred::default();
         deferred.garbage.objects = outcome.garbage;
+        for view in &mut self.views {
+            view.publish(fills, &mut deferred);
+        }
         if self.handlers.is_empty() || (outcome.events.is_empty() && fills != Fills::Informer) {
             deferred.garbage.events = outcome.events;
             return deferred;
@@ -549,6 +679,9 @@ impl<K: Object> State<K> {
         deferred
     }
 }
+
+mod slots;
+pub(crate) mod views;
 
 #[cfg(test)]
 mod model;

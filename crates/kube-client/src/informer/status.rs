@@ -31,6 +31,8 @@ pub enum Phase {
     Watching,
     /// Waiting before the next try.
     Backoff,
+    /// The kind is not installed, and a [delayed client](crate::ViewOptions::delayed) waits for it.
+    Absent,
     /// The server has this kind but cannot watch it. Final.
     WatchNotSupported,
     /// Stopped. Final.
@@ -43,7 +45,7 @@ impl Phase {
         match self {
             Phase::Watching => 0,
             Phase::Stopped => 1,
-            Phase::Idle => 2,
+            Phase::Idle | Phase::Absent => 2,
             Phase::ListingStream | Phase::ListingPages => 3,
             Phase::Backoff => 4,
             Phase::WatchNotSupported => 5,
@@ -59,6 +61,7 @@ impl fmt::Display for Phase {
             Phase::ListingPages => "listing (paged)",
             Phase::Watching => "watching",
             Phase::Backoff => "waiting to retry",
+            Phase::Absent => "not installed",
             Phase::WatchNotSupported => "watch not supported",
             Phase::Stopped => "stopped",
         })

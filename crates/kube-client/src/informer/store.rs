@@ -159,37 +159,36 @@ impl<K: Object> Store<K> {
         self.object(slot)?.metadata().is_unchanged(meta).then_some(slot)
     }
 
-    /// Applies one change.
-    pub(crate) fn apply(&mut self, change: Change<K>, mode: Mode, outcome: &mut Outcome<K>) {
+    /// Applies one change. Gives the slot that the events are about, if there is any.
+    pub(crate) fn apply(&mut self, change: Change<K>, mode: Mode, outcome: &mut Outcome<K>) -> Option<u32> {
         match change {
             Change::Upsert { object, values } => self.upsert(object, values, mode, outcome),
             Change::Delete { key, last, stale } => {
                 let Some(slot) = self.find(key.as_ref()) else {
                     outcome.garbage.extend(last);
-                    return;
+                    return None;
                 };
                 self.delete(slot, last, stale, outcome);
+                Some(slot)
             }
         }
     }
 
-    fn upsert(&mut self, object: Arc<K>, values: Vec<Values>, mode: Mode, outcome: &mut Outcome<K>) {
+    fn upsert(&mut self, object: Arc<K>, values: Vec<Values>, mode: Mode, outcome: &mut Outcome<K>) -> Option<u32> {
         let meta = object.metadata();
         let Some(slot) = self.find(meta.key_ref()) else {
-            self.insert(Arc::clone(&object), values);
+            let slot = self.insert(Arc::clone(&object), values);
             outcome.events.push(Event::Added {
                 object,
                 initial: mode == Mode::Fill,
             });
-            return;
+            return Some(slot);
         };
-        let Some(entry) = self.entries[slot as usize].as_mut() else {
-            return;
-        };
+        let entry = self.entries[slot as usize].as_mut()?;
         let known = entry.object.metadata();
         if mode != Mode::Rebuild && known.is_unchanged(&meta) {
             outcome.garbage.push(object);
-            return;
+            return None;
         }
         let recreated = !known.uid.is_empty() && !meta.uid.is_empty() && known.uid != meta.uid;
         let old = std::mem::replace(&mut entry.object, Arc::clone(&object));
@@ -206,9 +205,10 @@ impl<K: Object> Store<K> {
         } else {
             outcome.events.push(Event::Updated { old, new: object });
         }
+        Some(slot)
     }
 
-    fn insert(&mut self, object: Arc<K>, values: Vec<Values>) {
+    fn insert(&mut self, object: Arc<K>, values: Vec<Values>) -> u32 {
         let meta = object.metadata();
         let key_ref = meta.key_ref();
         let hash = self.hash(key_ref);
@@ -241,6 +241,7 @@ impl<K: Object> Store<K> {
         for (index, values) in self.indexes.iter_mut().zip(values) {
             index.set(slot, values);
         }
+        slot
     }
 
     /// Deletes a slot's object.
