@@ -10,6 +10,7 @@ mod forbidden;
 mod found;
 mod found_objects;
 mod found_options;
+mod found_texts;
 mod fuzz;
 mod history;
 mod list_version;

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use crate::codec::zero_field;
 use crate::kinds::Resource;
 use crate::object::Object;
-use crate::validation::{ErrorKind, FieldError};
+use crate::validation::{ErrorKind, FieldError, label_errors};
 use crate::{crd, defaults};
 
 /// What a kind does beyond its policy.
@@ -36,6 +36,8 @@ struct Hooks {
     deprecation: Option<&'static str>,
     /// What a delete warns of that does not say what becomes of dependents.
     delete_warning: Option<&'static str>,
+    /// What the creation of an object of this name warns of.
+    name_warning: fn(&str) -> Option<String>,
     /// What is wrong with the body of an object.
     validate: fn(&Object) -> Vec<FieldError>,
 }
@@ -65,6 +67,7 @@ const NONE: Hooks = Hooks {
     on_write: |_, _| {},
     deprecation: None,
     delete_warning: None,
+    name_warning: |_| None,
     validate: |_| Vec::new(),
 };
 
@@ -109,6 +112,12 @@ const DEFINITION: Hooks = Hooks {
 const POD: Hooks = Hooks {
     initial_status: Some(|_| r#"{"phase":"Pending","qosClass":"BestEffort"}"#),
     on_write: defaults::pod,
+    name_warning: |name| {
+        let problems = label_errors(name);
+        let text = "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is \
+                    recommended";
+        (!problems.is_empty()).then(|| format!("{text}: [{}]", problems.join(" ")))
+    },
     ..NONE
 };
 
@@ -407,6 +416,17 @@ pub(crate) fn deprecation(resource: &Resource) -> Option<&'static str> {
 /// What a delete warns of that does not say what becomes of dependents.
 pub(crate) fn delete_warning(resource: &Resource) -> Option<&'static str> {
     hooks(resource).delete_warning
+}
+
+/// What the creation of an object warns of because of its name.
+pub(crate) fn name_warning(resource: &Resource, object: &Object) -> Option<String> {
+    let meta = &object.meta;
+    let warning = hooks(resource).name_warning;
+    if meta.name.is_empty() && !meta.generate_name.is_empty() {
+        // What will follow the prefix is as good in a name as a letter.
+        return warning(&format!("{}aaaaa", meta.generate_name));
+    }
+    warning(&meta.name)
 }
 
 /// What is wrong with the body of an object.

@@ -2,12 +2,13 @@
 //!
 //! The builder knows when `details.kind` is the plural, the Kind or absent. Start at [`Status`].
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 
 use serde::Serialize;
 
-use crate::codec::go_quote;
+use crate::gotext::{self, go_quote};
 
 /// The resource that a status speaks of: `pods`, or `deployments` in group `apps`.
 #[derive(Clone, Copy, Debug)]
@@ -345,7 +346,11 @@ impl Status {
             code: (!success).then_some(self.code),
         };
         // Strings and numbers only: writing to memory cannot fail.
-        serde_json::to_vec(&wire).unwrap_or_default()
+        let json = serde_json::to_string(&wire).unwrap_or_default();
+        match gotext::shown(&json) {
+            Cow::Borrowed(_) => json.into_bytes(),
+            Cow::Owned(shown) => shown.into_bytes(),
+        }
     }
 }
 

@@ -19,7 +19,7 @@ pub(crate) use create::create_object;
 use std::sync::Arc;
 
 use crate::answer::Answer;
-use crate::codec::go_quote;
+use crate::gotext::go_quote;
 use crate::hooks;
 use crate::kinds::{Resource, Verb as KindVerb};
 use crate::negotiate::{Representation, Shape, Wanted, representation, unfit};

@@ -22,6 +22,7 @@ use super::{
     tables::{Field, JSON_SCHEMA_PROPS, Omit, Shape, Type, TypeId},
     time,
 };
+use crate::gotext::go_quote;
 use crate::json::{Kind, Value, canonical, write};
 
 /// Typed nesting deeper than this is refused: schemas of schemas.
@@ -53,12 +54,21 @@ struct Mismatch {
     text: String,
 }
 
+/// An unknown or duplicate field.
+#[derive(Debug)]
+struct StrictError {
+    offset: u32,
+    /// `unknown` or `duplicate`.
+    what: &'static str,
+    path: String,
+}
+
 /// See the module.
 pub(super) struct Writer<'t> {
     pub(super) out: Vec<u8>,
     path: Vec<Step<'t>>,
     /// Unknown and duplicate fields with their place; `None` when nobody asks.
-    strict: Option<Vec<(u32, String)>>,
+    strict: Option<Vec<StrictError>>,
     /// The first value of a wrong JSON type: the real decoder reads on.
     mismatch: Option<Mismatch>,
     /// The first value that its own parser refuses: the real decoder stops there.
@@ -80,14 +90,28 @@ impl<'t> Writer<'t> {
     pub(super) fn finish(self) -> (Result<(), String>, Vec<String>, Vec<u8>) {
         let result = self.fatal.or(self.mismatch).map_or(Ok(()), |found| Err(found.text));
         let mut strict = self.strict.unwrap_or_default();
-        strict.sort_by_key(|(offset, _)| *offset);
+        strict.sort_by_key(|found| found.offset);
         let mut texts: Vec<String> = Vec::with_capacity(strict.len());
-        for (_, text) in strict {
+        for found in strict {
+            let text = format!("{} field {}", found.what, go_quote(&found.path));
             if texts.len() < MAX_STRICT_ERRORS && !texts.contains(&text) {
                 texts.push(text);
             }
         }
         (result, texts, self.out)
+    }
+
+    /// Whether there are no findings.
+    pub(super) fn is_clean(&self) -> bool {
+        self.fatal.is_none() && self.mismatch.is_none() && self.strict.as_ref().is_none_or(Vec::is_empty)
+    }
+
+    /// The unknown fields in document order.
+    pub(super) fn unknown_paths(&self) -> Vec<String> {
+        let mut unknown: Vec<&StrictError> = self.strict.iter().flatten().collect();
+        unknown.retain(|found| found.what == "unknown");
+        unknown.sort_by_key(|found| found.offset);
+        unknown.into_iter().map(|found| found.path.clone()).collect()
     }
 
     pub(super) fn enter(&mut self, ty: &'static Type, field: &'static str) {
@@ -103,7 +127,7 @@ impl<'t> Writer<'t> {
     }
 
     /// Records an unknown or duplicate field under the current path.
-    pub(super) fn strict_error(&mut self, what: &str, key: Value<'t>) {
+    pub(super) fn strict_error(&mut self, what: &'static str, key: Value<'t>) {
         let Some(found) = &mut self.strict else { return };
         if found.len() >= MAX_STRICT_ERRORS * 16 {
             return; // more than enough to pick the first hundred distinct ones in document order
@@ -128,7 +152,11 @@ impl<'t> Writer<'t> {
             path.push('.');
         }
         path.push_str(&key.as_str().unwrap_or_default());
-        found.push((key.offset(), format!("{what} field {}", go_quote(&path))));
+        found.push(StrictError {
+            offset: key.offset(),
+            what,
+            path,
+        });
     }
 
     /// Records a value of a wrong JSON type.
@@ -586,34 +614,6 @@ fn cow_bytes(text: Cow<'_, str>) -> Cow<'_, [u8]> {
         Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
         Cow::Owned(text) => Cow::Owned(text.into_bytes()),
     }
-}
-
-/// A string in Go's quotes. Field names are all that comes here; control characters are escaped as Go does.
-pub(crate) fn go_quote(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{7}' => out.push_str("\\a"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{b}' => out.push_str("\\v"),
-            '\u{c}' => out.push_str("\\f"),
-            c if u32::from(c) < 0x80 && c.is_control() => {
-                let _ = write!(out, "\\x{:02x}", u32::from(c));
-            }
-            c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{a0}' | '\u{feff}' | '\u{ad}') => {
-                let _ = write!(out, "\\u{:04x}", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }
 
 /// The values of a struct's fields, by position.

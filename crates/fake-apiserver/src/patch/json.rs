@@ -95,7 +95,10 @@ pub(super) fn unknown_members(root: Value<'_>) -> Vec<String> {
         for (key, _) in operation.entries() {
             let name = key.as_str().unwrap_or_default();
             if !matches!(&*name, "op" | "path" | "from" | "value") {
-                let text = format!("unknown field {}", crate::codec::go_quote(&format!("[{index}].{name}")));
+                let text = format!(
+                    "unknown field {}",
+                    crate::gotext::go_quote(&format!("[{index}].{name}"))
+                );
                 if !unknown.contains(&text) {
                     unknown.push(text);
                 }

@@ -219,7 +219,7 @@ fn without_repeats(mut errors: Vec<FieldError>) -> Vec<FieldError> {
 }
 
 fn quoted(text: &str) -> String {
-    crate::codec::go_quote(text)
+    crate::gotext::go_quote(text)
 }
 
 fn time_text(time: Option<jiff::Timestamp>) -> String {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Context;
 use super::options::{ListOptions, Match, Version};
 use crate::answer::Answer;
+use crate::gotext;
 use crate::json::Tape;
 use crate::negotiate::Shape;
 use crate::status::Status;
@@ -170,10 +171,10 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, NO_PAD.with_decode
 const TOKEN_VERSION: &str = "meta.k8s.io/v1";
 
 /// Where Go's decoder stops in a text that is not unpadded base64url.
-fn first_bad_byte(raw: &str) -> usize {
+fn first_bad_byte(raw: &[u8]) -> usize {
     let good = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-    raw.bytes()
-        .position(|byte| !good(byte))
+    raw.iter()
+        .position(|byte| !good(*byte))
         .unwrap_or_else(|| raw.len().saturating_sub(1))
 }
 
@@ -194,9 +195,10 @@ impl Token {
     /// 400 for what no server has made.
     pub(super) fn decode(raw: &str) -> Result<Self, Status> {
         let bad = |why: &str| Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
+        let raw = gotext::bytes(raw);
         let bytes = BASE64
-            .decode(raw)
-            .map_err(|_| bad(&format!("illegal base64 data at input byte {}", first_bad_byte(raw))))?;
+            .decode(&raw)
+            .map_err(|_| bad(&format!("illegal base64 data at input byte {}", first_bad_byte(&raw))))?;
         // Parsed twice, so that what is no JSON is refused with the text of Go's parser.
         Tape::parse(&bytes).map_err(|error| bad(&error.to_string()))?;
         let token: Self = serde_json::from_slice(&bytes).map_err(|error| bad(&error.to_string()))?;

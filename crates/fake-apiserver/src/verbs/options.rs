@@ -1,7 +1,7 @@
 //! The query options of list, watch and deletecollection, with the real rules and texts.
 
 use super::list::Token;
-use crate::codec::go_quote;
+use crate::gotext::go_quote;
 use crate::json::write::quoted;
 use crate::kinds::Resource;
 use crate::request::Query;

@@ -26,25 +26,6 @@ pub(super) const EXEMPTIONS: &[Exemption] = &[
         },
     },
     Exemption {
-        name: "kind in a patch",
-        reason: "a patch to another kind is refused with another text of Go's decoder",
-        applies: |probe, fake, real| {
-            let text = causes(fake)
-                .into_iter()
-                .map(|cause| cause["message"].to_string())
-                .collect::<String>();
-            probe.method == "PATCH" && (fake.code, real.code) == (422, 422) && text.contains("unknown conversion")
-        },
-    },
-    Exemption {
-        name: "names of pods",
-        reason: "the in-memory server does not warn of names that make odd host names",
-        applies: |probe, fake, real| {
-            let hostname = |text: &String| text.contains("used in the Pod's hostname");
-            probe.resource == "pods" && fake.code == real.code && real.warnings.iter().any(hostname)
-        },
-    },
-    Exemption {
         name: "broken",
         reason: "the real server's handler panics and closes the connection",
         applies: |_, _, real| real.code == Normal::BROKEN,
