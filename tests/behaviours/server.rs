@@ -8,6 +8,7 @@ mod differential;
 mod edges;
 mod forbidden;
 mod found;
+mod found_kinds;
 mod found_objects;
 mod found_options;
 mod found_texts;

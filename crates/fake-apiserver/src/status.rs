@@ -29,7 +29,15 @@ impl Subject<'_> {
 
     /// `Pod` or `Deployment.apps`.
     fn kind(&self) -> String {
-        qualified(self.kind, self.group)
+        qualified(self.kind, self.group_of_kind())
+    }
+
+    /// The group where the kind is named: both groups have the same events, and the first one counts.
+    fn group_of_kind(&self) -> &str {
+        match (self.group, self.kind) {
+            ("events.k8s.io", "Event") => "",
+            (group, _) => group,
+        }
     }
 }
 
@@ -374,6 +382,7 @@ fn plural_details(subject: Subject<'_>, name: &str) -> Details {
 fn kind_details(subject: Subject<'_>, name: &str) -> Details {
     Details {
         kind: subject.kind.to_owned(),
+        group: subject.group_of_kind().to_owned(),
         ..plural_details(subject, name)
     }
 }

@@ -72,7 +72,7 @@ pub(crate) async fn run(context: Context<'_>) -> Result<Answer, Status> {
 
 async fn dispatch(context: Context<'_>) -> Result<Answer, Status> {
     if let Some(name) = context.path.subresource.as_deref() {
-        return subresource_verb(context, name);
+        return subresource_verb(context, name).await;
     }
     match context.request.verb {
         Verb::Get => get::get(context).await,
@@ -130,7 +130,9 @@ fn built_in_route(context: Context<'_>) -> Result<(), Status> {
         ..
     } = context;
     let in_no_namespace = context.lacks_namespace() && !path.empty_namespace;
-    if path.tail || context.is_misplaced() || in_no_namespace && path.name.is_some() && !path.legacy_watch {
+    // More segments are part of the path that a proxy is asked for.
+    let proxied = path.subresource.as_deref() == Some("proxy");
+    if path.tail && !proxied || context.is_misplaced() || in_no_namespace && path.name.is_some() && !path.legacy_watch {
         return Err(Status::unknown_resource());
     }
     let subresource = match path.subresource.as_deref() {
@@ -163,12 +165,15 @@ fn check_name(context: Context<'_>) -> Result<(), Status> {
     Ok(())
 }
 
-fn subresource_verb(context: Context<'_>, name: &str) -> Result<Answer, Status> {
+async fn subresource_verb(context: Context<'_>, name: &str) -> Result<Answer, Status> {
     let part = match name {
         "status" => update::Part::Status,
         "finalize" => update::Part::Finalize,
         _ => {
-            get::get_now(context)?;
+            // Whether there is such an object is all that can be said; of a write, the body would come first.
+            if context.request.verb == Verb::Get {
+                get::get(context).await?;
+            }
             return Err(not_implemented(&format!(
                 "{}/{name}",
                 context.resource.qualified_plural()
@@ -176,7 +181,7 @@ fn subresource_verb(context: Context<'_>, name: &str) -> Result<Answer, Status> 
         }
     };
     match context.request.verb {
-        Verb::Get => get::get_now(context),
+        Verb::Get => get::get(context).await,
         Verb::Update => update::update(context, part),
         Verb::Patch => patch::patch(context, part),
         _ => Err(Status::method_not_allowed()),

@@ -30,6 +30,11 @@ async fn queries_may_hold_any_bytes(server: Server) {
         "invalid selector: '\u{fffd}'; can't understand '\u{fffd}'",
     )
     .await;
+    bad(
+        "fieldSelector=no%91%3Dx",
+        r#""no\x91" is not a known field selector: only "metadata.name", "metadata.namespace""#,
+    )
+    .await;
     let cause = |kind: &str, message: &str, field: &str| json!({"reason": kind, "message": message, "field": field});
     let refused = get("resourceVersion=1&resourceVersionMatch=%8A").await;
     // A value that is no plain string in Go is written as JSON, where such a byte is an escape.

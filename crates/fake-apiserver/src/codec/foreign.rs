@@ -89,6 +89,32 @@ pub(super) fn known(resource: &Resource, group: &str, version: &str, kind: &str)
     })
 }
 
+/// Looks a kind up that stands in the place of the options of a request; `None` if the real server does not know it there.
+pub(super) fn in_place_of_options(group: &str, version: &str, kind: &str) -> Option<Foreign> {
+    let of_meta = matches!(
+        kind,
+        "WatchEvent"
+            | "ListOptions"
+            | "GetOptions"
+            | "PatchOptions"
+            | "Table"
+            | "TableOptions"
+            | "PartialObjectMetadata"
+            | "PartialObjectMetadataList"
+    );
+    let form = match kind {
+        "Status" => Form::Struct(STATUS),
+        "CreateOptions" | "UpdateOptions" => options_type(kind).map_or(Form::Other, Form::Struct),
+        kind if UNVERSIONED.contains(&kind) => Form::Other,
+        kind if of_meta && (group, version) == ("meta.k8s.io", "v1") => {
+            options_type(kind).map_or(Form::Other, Form::Struct)
+        }
+        _ => return None,
+    };
+    let go = format!("v1.{kind}");
+    Some(Foreign { form, go })
+}
+
 impl Foreign {
     /// Reads a body as what it says to be.
     ///

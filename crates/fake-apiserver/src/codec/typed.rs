@@ -161,12 +161,7 @@ impl<'t> Writer<'t> {
 
     /// Records a value of a wrong JSON type.
     pub(super) fn mismatch(&mut self, value: Value<'t>, go: &str) {
-        let digits = value
-            .as_number()
-            .filter(|_| matches!(go, "int32" | "int64" | "float64"));
-        let kind = value.kind().go_name();
-        let what = digits.map_or_else(|| kind.to_owned(), |digits| format!("{kind} {digits}"));
-        self.mismatch_text(value, &what, go);
+        self.mismatch_text(value, &described(value, go), go);
     }
 
     fn mismatch_text(&mut self, value: Value<'t>, what: &str, go: &str) {
@@ -177,6 +172,15 @@ impl<'t> Writer<'t> {
         {
             return;
         }
+        let text = self.cannot_unmarshal(what, go);
+        self.mismatch = Some(Mismatch {
+            offset: value.offset(),
+            text,
+        });
+    }
+
+    /// The text about a value that is no `go`.
+    fn cannot_unmarshal(&self, what: &str, go: &str) -> String {
         let names: Vec<&str> = self
             .path
             .iter()
@@ -193,7 +197,7 @@ impl<'t> Writer<'t> {
             .iter()
             .rev()
             .find_map(|step| if let Step::Field(ty, _) = step { Some(*ty) } else { None });
-        let text = match innermost {
+        match innermost {
             Some(ty) => {
                 let name = ty.go.rsplit('.').next().unwrap_or(ty.go);
                 format!(
@@ -202,11 +206,7 @@ impl<'t> Writer<'t> {
                 )
             }
             None => format!("json: cannot unmarshal {what} into Go value of type {go}"),
-        };
-        self.mismatch = Some(Mismatch {
-            offset: value.offset(),
-            text,
-        });
+        }
     }
 
     /// Records a value that its parser refuses.
@@ -217,6 +217,12 @@ impl<'t> Writer<'t> {
                 text: text.into(),
             });
         }
+    }
+
+    /// Records a value of a wrong JSON type whose type reads it with a parser of its own.
+    pub(super) fn fatal_mismatch(&mut self, value: Value<'t>, go: &str) {
+        let text = self.cannot_unmarshal(&described(value, go), go);
+        self.fatal(value, text);
     }
 
     /// Sorts the entries of an object to the fields of a type; the last of duplicates counts.
@@ -388,10 +394,14 @@ impl<'t> Writer<'t> {
                 true
             }
             Shape::IntOrString => {
+                let is_int = |digits: &str| digits.parse::<i32>().is_ok();
                 if value.kind() == Kind::String {
                     write::parsed_string(&mut self.out, value);
-                } else {
+                } else if value.as_number().is_some_and(is_int) {
                     self.int(Shape::Int32, "int32", value);
+                } else {
+                    self.fatal_mismatch(value, "int32");
+                    self.out.push(b'0');
                 }
                 true
             }
@@ -449,6 +459,9 @@ impl<'t> Writer<'t> {
     }
 
     fn bytes(&mut self, value: Value<'t>, go: &str) -> bool {
+        if value.kind() == Kind::Array {
+            return self.byte_list(value);
+        }
         let Some(text) = value.as_str() else {
             self.mismatch(value, go);
             self.out.extend_from_slice(b"null");
@@ -483,9 +496,25 @@ impl<'t> Writer<'t> {
         }
     }
 
+    /// Writes bytes that come as a list of numbers.
+    fn byte_list(&mut self, value: Value<'t>) -> bool {
+        let mut bytes = Vec::new();
+        for item in value.items() {
+            let byte = item.as_number().and_then(|digits| digits.parse::<u8>().ok());
+            if byte.is_none() && !item.is_null() {
+                self.mismatch(item, "uint8");
+            }
+            bytes.push(byte.unwrap_or_default());
+        }
+        self.out.push(b'"');
+        self.out.extend_from_slice(BASE64.encode(&bytes).as_bytes());
+        self.out.push(b'"');
+        !bytes.is_empty()
+    }
+
     fn time(&mut self, shape: Shape, value: Value<'t>) -> bool {
         let Some(text) = value.as_str() else {
-            self.mismatch(value, "string");
+            self.fatal_mismatch(value, "string");
             self.out.extend_from_slice(b"null");
             return false;
         };
@@ -607,6 +636,15 @@ impl<'t> Writer<'t> {
             }
         }
     }
+}
+
+/// What a value is, in a text about its type; a number is told where a number is wanted.
+fn described(value: Value<'_>, go: &str) -> String {
+    let kind = value.kind().go_name();
+    let digits = value
+        .as_number()
+        .filter(|_| matches!(go, "int32" | "int64" | "float64" | "uint8"));
+    digits.map_or_else(|| kind.to_owned(), |digits| format!("{kind} {digits}"))
 }
 
 fn cow_bytes(text: Cow<'_, str>) -> Cow<'_, [u8]> {

@@ -6,7 +6,7 @@ use crate::answer::Answer;
 use crate::negotiate::Shape;
 use crate::status::Status;
 
-/// `GET` of one object.
+/// `GET` of one object, or of a subresource that shows the whole object.
 ///
 /// # Errors
 /// 404, 406, 500 for a resourceVersion that is no number, 504 for one in the future.
@@ -24,15 +24,6 @@ pub(super) async fn get(context: Context<'_>) -> Result<Answer, Status> {
     if let Version::At(rv) = parse_version(raw).map_err(bad)? {
         context.server.wait_for_revision(rv).await?;
     }
-    read(context, &view)
-}
-
-/// `GET` of one object, or of a subresource that shows the whole object.
-///
-/// # Errors
-/// 404, 406.
-pub(super) fn get_now(context: Context<'_>) -> Result<Answer, Status> {
-    let view = context.view(Shape::Object)?;
     read(context, &view)
 }
 

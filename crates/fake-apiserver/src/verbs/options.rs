@@ -129,6 +129,11 @@ impl Unsettled {
         if let Some(token) = options.continue_token.as_deref().filter(|_| !self.watch) {
             // What is wrong with a token comes before what is wrong with a version.
             Token::decode(token)?;
+            if !matches!(self.version.as_str(), "" | "0") {
+                return Err(Status::bad_request(
+                    "specifying resource version is not allowed when using continue",
+                ));
+            }
         }
         options.version = parse_version(&self.version).map_err(|text| {
             if self.watch {

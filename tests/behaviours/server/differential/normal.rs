@@ -315,6 +315,16 @@ fn single(kind: &Kind, object: &mut Value) {
         && let Some(labels) = metadata.get_mut("labels").and_then(Value::as_object_mut)
     {
         labels.retain(|key, _| !key.contains("controller-uid") && !key.contains("job-name"));
+        if labels.is_empty() {
+            metadata.remove("labels");
+        }
+    }
+    // Owners that the request has put there by their uid.
+    let owners = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut);
+    for owner in owners.into_iter().flatten() {
+        if owner["uid"].as_str().and_then(uid).is_some() {
+            owner["uid"] = "UID".into();
+        }
     }
     // A name that the server has made of a uid.
     if metadata.get("name").and_then(Value::as_str).and_then(uid) == Some(36) {

@@ -102,6 +102,8 @@ impl Pair {
             return absent;
         }
         let path = String::from_utf8(self.filled(&probe.object_path(), &[])).expect("it was text");
+        // The old form of a watch does not end by itself.
+        let path = path.replacen("/watch/", "/", 1);
         let answer = server.get(&path).await;
         if answer.code != 200 {
             return absent;
