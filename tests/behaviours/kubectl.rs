@@ -418,8 +418,8 @@ async fn edits_custom_resources(kubectl: &Kubectl, namespace: &Namespace) {
             &arguments,
         )
         .await;
-    let reason = "* metadata.labels: Invalid value: \"-\"";
-    assert!(code == Some(1) && printed.contains(reason), "{code:?}: {printed}");
+    let reason = format!("error: {name} \"w\" is invalid\n");
+    assert!(code == Some(1) && printed.contains(&reason), "{code:?}: {printed}");
     let unchanged = kubectl.server.get(&path).await.ok();
     assert_eq!(
         unchanged["metadata"]["resourceVersion"],
