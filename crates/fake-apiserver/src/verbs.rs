@@ -26,7 +26,7 @@ use crate::negotiate::{Representation, Shape, Wanted, representation, unfit};
 use crate::request::{Request, ResourcePath, Verb};
 use crate::server::Shared;
 use crate::status::{Status, Subject};
-use crate::storage::{Range, ResourceId};
+use crate::storage::{Range, ResourceId, Revision};
 use crate::stored::key_of;
 use crate::view::View;
 
@@ -283,10 +283,45 @@ impl<'a> Context<'a> {
         let accept = self.request.header(http::header::ACCEPT);
         let resource = self.resource;
         let reads = self.request.method == http::Method::GET;
-        Ok(match representation(accept, shape, resource.custom, reads)? {
-            Wanted::Form(representation) => WantedView(Ok(self.view_as(representation))),
-            Wanted::Unfit => WantedView(Err(Box::new(unfit(shape, resource)))),
-        })
+        Ok(
+            match representation(accept, shape, resource.custom, reads, self.has_table())? {
+                Wanted::Form(representation) => WantedView(Ok(self.view_as(representation))),
+                Wanted::Unfit => WantedView(Err(Box::new(unfit(shape, resource)))),
+            },
+        )
+    }
+
+    /// Whether a real server reads the resource from its cache: it has none of events, and reads them from the store.
+    fn is_cached(&self) -> bool {
+        self.resource.custom || &*self.resource.plural != "events"
+    }
+
+    /// Waits until the server has got to a revision.
+    ///
+    /// # Errors
+    /// 504 if it does not in time. The store of a real server, which does not wait, names no time for the next attempt.
+    async fn wait_for_revision(&self, rv: Revision) -> Result<(), Status> {
+        if self.is_cached() {
+            return self.server.wait_for_revision(rv).await;
+        }
+        let current = self.server.storage.current();
+        if current >= rv {
+            return Ok(());
+        }
+        Err(Status::too_large_resource_version(rv, current).retry_after(0))
+    }
+
+    /// Whether what the path names can be shown as a table: some subresources of the real server lack the converter.
+    fn has_table(&self) -> bool {
+        let group = &*self.resource.group;
+        let plural = &*self.resource.plural;
+        !matches!(
+            (group, plural, self.path.subresource.as_deref()),
+            ("apiextensions.k8s.io", "customresourcedefinitions", Some("status"))
+                | ("apiregistration.k8s.io", "apiservices", Some("status"))
+                | ("resource.k8s.io", "devicetaintrules" | "resourceclaims", Some("status"))
+                | ("", "namespaces", Some("finalize"))
+        )
     }
 
     /// A view in a given representation.

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::list_version::FUTURE;
 use crate::harness::{Server, cases, unique};
 
 fn template(image: &str) -> Value {
@@ -197,6 +198,83 @@ async fn namespaces_begin_their_deletion_once(server: Server) {
     );
 }
 
+// [F12] [F15] the first delete of a namespace begins its deletion, also if no finalizer keeps it; the second ends it
+async fn finalized_namespaces_are_deleted_twice(server: Server) {
+    let name = unique();
+    let object = json!({"metadata": {"name": name}});
+    server.post("/api/v1/namespaces", &object).await.created();
+    let path = format!("/api/v1/namespaces/{name}");
+    let finalized = server.put(&format!("{path}/finalize"), &object).await.ok();
+    assert_eq!(finalized["spec"], json!({}));
+    let begun = server.delete(&path).await.ok();
+    assert_eq!(begun["status"]["phase"], "Terminating");
+    assert!(begun["metadata"]["deletionTimestamp"].is_string(), "{begun}");
+    assert_eq!(server.get(&path).await.ok()["status"]["phase"], "Terminating");
+    server.delete(&path).await.ok();
+    assert_eq!(server.get(&path).await.code, 404);
+}
+
+// [F4] [F18] there are no tables of the status of some kinds, nor of the finalizers of a namespace
+async fn some_subresources_have_no_tables(server: Server) {
+    let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
+    let send = async |method: &str, path: &str, accept: &str| {
+        let request = server.request(method, path).header("accept", accept);
+        request.body("application/json", "{}").send().await
+    };
+    let text = "only the following media types are accepted: application/json, application/yaml, \
+                application/vnd.kubernetes.protobuf";
+    for collection in [
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+        "/apis/apiregistration.k8s.io/v1/apiservices",
+        "/apis/resource.k8s.io/v1/devicetaintrules",
+        "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims",
+    ] {
+        let path = format!("{collection}/no.nope");
+        let status = format!("{path}/status");
+        for method in ["GET", "PUT"] {
+            let refused = send(method, &status, table).await;
+            refused.is(406, "NotAcceptable", text, Value::Null);
+        }
+        // The next form is taken; other forms, and tables of the object, are there.
+        for (path, accept) in [
+            (&status, format!("{table},application/json")),
+            (
+                &status,
+                "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io".to_owned(),
+            ),
+            (&path, table.to_owned()),
+        ] {
+            assert_eq!(send("GET", path, &accept).await.code, 404, "{path}: {accept}");
+        }
+    }
+    for status in [
+        "/api/v1/namespaces/nope/status",
+        "/apis/apps/v1/namespaces/default/deployments/nope/status",
+    ] {
+        assert_eq!(send("GET", status, table).await.code, 404, "{status}");
+    }
+    let finalize = send("PUT", "/api/v1/namespaces/nope/finalize", table).await;
+    finalize.is(406, "NotAcceptable", text, Value::Null);
+}
+
+// [F1] [F18] events are read from the store, which names no time for the next attempt at a version that is yet to come
+async fn future_events_name_no_time(server: Server) {
+    let namespace = server.namespace().await;
+    let details = json!({"causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]});
+    for path in [
+        namespace.at("events"),
+        namespace.of("events.k8s.io/v1", "events"),
+        namespace.at("events/a"),
+    ] {
+        for version in [FUTURE, u64::MAX] {
+            let answer = server.get(&format!("{path}?resourceVersion={version}")).await;
+            let text = format!("Timeout: Too large resource version: {version}, current: …");
+            answer.is(504, "Timeout", &text, details.clone());
+            assert_eq!(answer.header("retry-after"), "");
+        }
+    }
+}
+
 // [F4] a list of metadata without objects has no items
 async fn empty_lists_of_metadata_have_no_items(server: Server) {
     let namespace = server.namespace().await;
@@ -293,6 +371,9 @@ cases![
     dry_runs_show_self_links,
     other_kinds_are_no_options,
     namespaces_begin_their_deletion_once,
+    finalized_namespaces_are_deleted_twice,
+    some_subresources_have_no_tables,
+    future_events_name_no_time,
     empty_lists_of_metadata_have_no_items,
     tokens_go_with_no_version,
     types_of_patches_come_first,

@@ -264,7 +264,9 @@ fn begin(server: &Shared, resource: &Resource, options: &DeleteOptions, object: 
             Next::Stay
         };
     }
-    if object.meta.finalizers.is_empty() && !kept {
+    // The first delete only begins a deletion of its own, also where nothing keeps the object.
+    let begins = own_deletion && object.meta.deletion_timestamp.is_none();
+    if object.meta.finalizers.is_empty() && !kept && !begins {
         return Next::Remove;
     }
     if object.meta.deletion_timestamp.is_none() {

@@ -41,12 +41,12 @@ pub(super) async fn read_page(context: Context<'_>, options: &ListOptions) -> Re
         (Version::At(rv), Match::Exact) => (Some(rv), options.limit),
         (Version::At(rv), Match::Unset) if options.limit > 0 => (Some(rv), options.limit),
         (Version::At(rv), _) => {
-            context.server.wait_for_revision(rv).await?;
+            context.wait_for_revision(rv).await?;
             (None, options.limit)
         }
     };
     if let Some(rv) = at {
-        context.server.wait_for_revision(rv).await?;
+        context.wait_for_revision(rv).await?;
     }
     let page = read(context, options, &range, None, at, limit).map_err(|error| match error {
         ReadError::Compacted { .. } => Status::expired("The resourceVersion for the provided list is too old."),
@@ -73,7 +73,7 @@ async fn continue_page(context: Context<'_>, options: &ListOptions, raw: &str, r
         _ => None,
     };
     if let Some(rv) = at {
-        context.server.wait_for_revision(rv).await?;
+        context.wait_for_revision(rv).await?;
     }
     let page = read(context, options, &range, Some((&start, bound)), at, limit).map_err(|error| match error {
         ReadError::Compacted { .. } => expired_token(&token),

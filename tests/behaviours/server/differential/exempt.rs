@@ -22,8 +22,11 @@ pub(super) const EXEMPTIONS: &[Exemption] = &[
             let (of_metadata, others) = causes(real).into_iter().partition::<Vec<_>, _>(is_of_metadata);
             let found = causes(fake);
             let names_all = of_metadata.iter().all(|cause| found.contains(cause));
-            // That there is such an object is found out last.
-            let valid = fake.code < 300 || fake.body["reason"] == "AlreadyExists" && of_metadata.is_empty();
+            // What the storage refuses is found out last: that there is such an object, or a version of a new one.
+            let stored_last = fake.body["reason"] == "AlreadyExists"
+                || fake.code == 500
+                    && fake.body["message"] == "resourceVersion should not be set on objects to be created";
+            let valid = fake.code < 300 || stored_last && of_metadata.is_empty();
             real.code == 422 && !others.is_empty() && (valid || fake.code == 422 && names_all)
         },
     },
