@@ -90,13 +90,29 @@ fn types(structs: &Value, ids: &BTreeMap<&str, usize>) -> String {
     for (constant, name) in [
         ("OBJECT_META", "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"),
         ("DELETE_OPTIONS", "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"),
+        ("CREATE_OPTIONS", "io.k8s.apimachinery.pkg.apis.meta.v1.CreateOptions"),
+        ("UPDATE_OPTIONS", "io.k8s.apimachinery.pkg.apis.meta.v1.UpdateOptions"),
+        ("PATCH_OPTIONS", "io.k8s.apimachinery.pkg.apis.meta.v1.PatchOptions"),
+        ("LIST_META", "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta"),
+        ("STATUS", "io.k8s.apimachinery.pkg.apis.meta.v1.Status"),
         (
             "JSON_SCHEMA_PROPS",
             "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps",
         ),
     ] {
-        writeln!(out, "pub(crate) const {constant}: TypeId = TypeId({});", ids[name]).expect("strings take all");
+        writeln!(out, "pub(super) const {constant}: TypeId = TypeId({});", ids[name]).expect("strings take all");
     }
+    out.push_str("pub(super) static KINDS: &[(&str, &str, &str, TypeId)] = &[\n");
+    for kind in structs["kinds"].as_array().expect("kinds") {
+        let row = texts(kind);
+        writeln!(
+            out,
+            "({:?}, {:?}, {:?}, TypeId({})),",
+            row[0], row[1], row[2], ids[row[3]]
+        )
+        .expect("strings take all");
+    }
+    out.push_str("];\n");
     out
 }
 

@@ -87,7 +87,25 @@ impl Kubectl {
 
     /// Runs kubectl to its end.
     async fn run(&self, arguments: &[&str], input: Option<&Value>) -> Output {
-        let mut command = self.command(arguments);
+        Self::run_to_end(self.command(arguments), arguments, input).await
+    }
+
+    /// Runs `kubectl edit` with a script in the place of the editor, which finds the file in `$1`: the exit code, and all
+    /// that is printed.
+    async fn edit(&self, script: &str, arguments: &[&str]) -> (Option<i32>, String) {
+        let editor = self.home.join("editor");
+        std::fs::write(&editor, script).expect("a file in our folder");
+        let arguments = [&["edit"], arguments].concat();
+        let mut command = self.command(&arguments);
+        // What cannot be saved is kept in a file, which is to go away with ours.
+        let editor = format!("sh {}", editor.display());
+        command.env("KUBE_EDITOR", editor).env("TMPDIR", &self.home);
+        let output = Self::run_to_end(command, &arguments, None).await;
+        let printed = String::from_utf8([output.stdout, output.stderr].concat());
+        (output.status.code(), printed.expect("kubectl prints text"))
+    }
+
+    async fn run_to_end(mut command: Command, arguments: &[&str], input: Option<&Value>) -> Output {
         if input.is_some() {
             command.stdin(Stdio::piped());
         }
@@ -372,6 +390,71 @@ async fn creates_custom_resources(kubectl: &Kubectl, namespace: &Namespace) {
     assert!(kubectl.ok(&["delete", "crd", &name]).await.contains("deleted"));
 }
 
+// [F19] edit shows the object to an editor and sends what was changed
+async fn edits_custom_resources(kubectl: &Kubectl, namespace: &Namespace) {
+    let with_status = |definition: &mut Value| {
+        definition["spec"]["versions"][0]["subresources"] = json!({"status": {}});
+    };
+    let kind = CustomKind::register(&kubectl.server, with_status).await;
+    let path = kind.at(namespace, "/w");
+    let widget = kind.object("w", &json!({"spec": {"word": "before", "kept": [1, {"a": true}]}}));
+    kubectl.server.post(&kind.at(namespace, ""), &widget).await.created();
+    let name = format!("widgets.{}", kind.group);
+    let arguments = [name.as_str(), "w", "-n", namespace.name()];
+    let edited = format!("widget.{}/w edited\n", kind.group);
+
+    let printed = kubectl.edit("sed -i s/before/after/ \"$1\"", &arguments).await;
+    assert_eq!(printed, (Some(0), edited.clone()));
+    let stored = kubectl.server.get(&path).await.ok();
+    assert_eq!(stored["spec"], json!({"word": "after", "kept": [1, {"a": true}]}));
+
+    // Nothing changed: nothing is sent.
+    let printed = kubectl.edit("true", &arguments).await;
+    assert_eq!(printed, (Some(0), "Edit cancelled, no changes made.\n".to_owned()));
+    // What the server refuses comes back to the editor with the reason; nothing of it is stored.
+    let (code, printed) = kubectl
+        .edit(
+            "sed -i 's/^metadata:/metadata:\\n  labels: {a: \"-\"}/' \"$1\"",
+            &arguments,
+        )
+        .await;
+    let reason = format!("error: {name} \"w\" is invalid\n");
+    assert!(code == Some(1) && printed.contains(&reason), "{code:?}: {printed}");
+    let unchanged = kubectl.server.get(&path).await.ok();
+    assert_eq!(
+        unchanged["metadata"]["resourceVersion"],
+        stored["metadata"]["resourceVersion"]
+    );
+
+    // The status is another place, written by another request.
+    let arguments = [&arguments[..], &["--subresource", "status"]].concat();
+    let printed = kubectl
+        .edit("sed -i 's/^spec:/status: {phase: good}\\nspec:/' \"$1\"", &arguments)
+        .await;
+    assert_eq!(printed, (Some(0), edited));
+    let stored = kubectl.server.get(&path).await.ok();
+    assert_eq!(
+        (&stored["status"], &stored["spec"]["word"]),
+        (&json!({"phase": "good"}), &json!("after"))
+    );
+}
+
+// [F19] edit of a built-in kind sends a strategic merge patch: it works, or is refused in words that say so
+async fn edits_built_in_kinds_or_says_why_not(kubectl: &Kubectl, namespace: &Namespace) {
+    namespace.config_map("a").await;
+    let script = "sed -i 's/^metadata:/data: {word: after}\\nmetadata:/' \"$1\"";
+    let (code, printed) = kubectl.edit(script, &["configmap", "a", "-n", namespace.name()]).await;
+    let stored = kubectl.server.get(&namespace.at("configmaps/a")).await.ok();
+    if kubectl.server.in_memory().is_some() {
+        let why = "this server does not implement patches of type application/strategic-merge-patch+json";
+        assert!(code == Some(1) && printed.contains(why), "{code:?}: {printed}");
+        assert_eq!(stored["data"]["word"], Value::Null);
+    } else {
+        assert_eq!((code, printed.as_str()), (Some(0), "configmap/a edited\n"));
+        assert_eq!(stored["data"]["word"], "after");
+    }
+}
+
 macro_rules! both {
     ($($name:ident),+ $(,)?) => {
         mod fake {
@@ -407,4 +490,6 @@ both![
     creates_gets_and_deletes_a_pod,
     get_watches,
     creates_custom_resources,
+    edits_custom_resources,
+    edits_built_in_kinds_or_says_why_not,
 ];

@@ -7,6 +7,7 @@
 
 mod custom;
 mod error;
+mod foreign;
 mod media_type;
 mod meta;
 mod options;
@@ -27,7 +28,6 @@ pub(crate) use custom::duplicates;
 pub(crate) use error::DecodeError;
 pub(crate) use options::{DeleteOptions, IGNORE_STORE_READ_ERROR, Preconditions, decode_delete_options};
 pub(crate) use tables::TypeId;
-pub(crate) use typed::go_quote;
 
 use crate::{
     json::Tape,
@@ -105,8 +105,8 @@ pub(crate) fn decode(
     decode_from(Source::Request, resource, content_type, body, validation)
 }
 
-/// Decodes the JSON that a patch has produced. As [`decode`], but a custom resource may be of any version and kind:
-/// [`crate::validation::validate_type`] checks both.
+/// Decodes the JSON that a patch has produced. As [`decode`], but the object may be of another version of the resource, and
+/// a custom resource of any version and kind: [`crate::validation::validate_type`] checks both.
 ///
 /// # Errors
 ///
@@ -116,7 +116,16 @@ pub(crate) fn decode_patched(
     json: &[u8],
     validation: FieldValidation,
 ) -> Result<Decoded, DecodeError> {
-    decode_from(Source::Patch, resource, ContentType::Json, json, validation)
+    let decoded = decode_from(Source::Patch, resource, ContentType::Json, json, validation);
+    if matches!(decoded, Err(DecodeError::WrongType { .. }))
+        && let Ok(tape) = Tape::parse(json)
+        && let Some(other) = type_meta::other_version(resource, tape.root())
+    {
+        let mut decoded = decode_from(Source::Patch, &other, ContentType::Json, json, validation)?;
+        decoded.object = resource.to_served(other.to_stored(&decoded.object).into_owned());
+        return Ok(decoded);
+    }
+    decoded
 }
 
 fn decode_from(
@@ -142,7 +151,7 @@ fn decode_from(
             match resource.schema {
                 // The type is checked before the message is read, as its bytes mean something to that type only.
                 Schema::Typed(id) => {
-                    type_meta::check_typed(resource, &message.api_version, &message.kind)?;
+                    type_meta::check_typed(resource, &message.api_version, &message.kind, None)?;
                     Cow::Owned(
                         proto::to_json(id, message.raw).map_err(|cause| DecodeError::malformed(resource, cause))?,
                     )
@@ -164,7 +173,7 @@ fn decode_from(
     let mut wrong_version = None;
     match resource.schema {
         Schema::Typed(id) => {
-            (api_version, kind) = type_meta::check_typed(resource, &api_version, &kind)?;
+            (api_version, kind) = type_meta::check_typed(resource, &api_version, &kind, Some(tape.root()))?;
             (object, findings) = typed_object(resource, id, &tape, validation)?;
         }
         Schema::Schemaless => {

@@ -8,9 +8,10 @@ use bytes::Bytes;
 use jiff::Timestamp;
 
 use crate::codec::zero_field;
+use crate::json::scan;
 use crate::kinds::Resource;
 use crate::object::Object;
-use crate::validation::{ErrorKind, FieldError};
+use crate::validation::{ErrorKind, FieldError, label_errors};
 use crate::{crd, defaults};
 
 /// What a kind does beyond its policy.
@@ -32,10 +33,19 @@ struct Hooks {
     kept_on_update: Option<&'static str>,
     /// Changes what a client writes.
     on_write: fn(&Resource, &mut Object),
+    /// Changes what replaces an object, given that one.
+    on_update: fn(&Object, &mut Object),
     /// What every request for the kind warns of.
     deprecation: Option<&'static str>,
     /// What a delete warns of that does not say what becomes of dependents.
     delete_warning: Option<&'static str>,
+    /// Whether the deletion begins by rules of its own: what becomes of dependents is settled then, and not orphaning
+    /// them is waiting for them.
+    own_deletion: bool,
+    /// Whether a write of the status leaves the owners alone, where it writes other metadata.
+    keeps_owners_of_status: bool,
+    /// What the creation of an object of this name warns of.
+    name_warning: fn(&str) -> Option<String>,
     /// What is wrong with the body of an object.
     validate: fn(&Object) -> Vec<FieldError>,
 }
@@ -63,8 +73,12 @@ const NONE: Hooks = Hooks {
     names_itself: false,
     kept_on_update: None,
     on_write: |_, _| {},
+    on_update: |_, _| {},
     deprecation: None,
     delete_warning: None,
+    own_deletion: false,
+    keeps_owners_of_status: false,
+    name_warning: |_| None,
     validate: |_| Vec::new(),
 };
 
@@ -83,6 +97,7 @@ const NAMESPACE: Hooks = Hooks {
         Marked::ByHook
     },
     keeps: spec_finalizers,
+    own_deletion: true,
     // Its finalizers, which have a subresource.
     kept_on_update: Some("spec"),
     ..NONE
@@ -109,11 +124,44 @@ const DEFINITION: Hooks = Hooks {
 const POD: Hooks = Hooks {
     initial_status: Some(|_| r#"{"phase":"Pending","qosClass":"BestEffort"}"#),
     on_write: defaults::pod,
+    keeps_owners_of_status: true,
+    name_warning: |name| {
+        let problems = label_errors(name);
+        let text = "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is \
+                    recommended";
+        (!problems.is_empty()).then(|| format!("{text}: [{}]", problems.join(" ")))
+    },
     ..NONE
 };
 
 const DEPLOYMENT: Hooks = Hooks {
     on_write: defaults::deployment,
+    ..NONE
+};
+
+/// How often the template of a daemon set has changed, and once more: old versions have a field for it.
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+fn template_generation(object: &Object) -> i64 {
+    let text = object.meta.annotations.get(TEMPLATE_GENERATION);
+    text.and_then(|text| text.parse().ok()).unwrap_or_default()
+}
+
+const DAEMON_SET: Hooks = Hooks {
+    on_create: |_, object| {
+        let generation = template_generation(object).max(1);
+        object
+            .meta
+            .annotations
+            .insert(TEMPLATE_GENERATION, generation.to_string());
+    },
+    on_update: |old, new| {
+        fn template(object: &Object) -> Option<&[u8]> {
+            object.field("spec").and_then(|spec| scan::member(spec, "template"))
+        }
+        let generation = template_generation(old) + i64::from(template(old) != template(new));
+        new.meta.annotations.insert(TEMPLATE_GENERATION, generation.to_string());
+    },
     ..NONE
 };
 
@@ -188,6 +236,7 @@ fn hooks(resource: &Resource) -> Hooks {
         ("", "limitranges") => LIMIT_RANGE,
         ("networking.k8s.io", "networkpolicies") => NETWORK_POLICY,
         ("scheduling.k8s.io", "priorityclasses") => PRIORITY_CLASS,
+        ("apps", "daemonsets") => DAEMON_SET,
         ("apps", "deployments") => DEPLOYMENT,
         ("apps", "replicasets") => REPLICA_SET,
         ("batch", "jobs") => JOB,
@@ -399,6 +448,11 @@ pub(crate) fn before_write(resource: &Resource, object: &mut Object) {
     (hooks(resource).on_write)(resource, object);
 }
 
+/// Changes what replaces an object, before it is compared with that.
+pub(crate) fn on_update(resource: &Resource, old: &Object, new: &mut Object) {
+    (hooks(resource).on_update)(old, new);
+}
+
 /// What every request for the resource warns of.
 pub(crate) fn deprecation(resource: &Resource) -> Option<&'static str> {
     hooks(resource).deprecation
@@ -407,6 +461,27 @@ pub(crate) fn deprecation(resource: &Resource) -> Option<&'static str> {
 /// What a delete warns of that does not say what becomes of dependents.
 pub(crate) fn delete_warning(resource: &Resource) -> Option<&'static str> {
     hooks(resource).delete_warning
+}
+
+/// Whether the deletion of an object begins by rules of its own.
+pub(crate) fn own_deletion(resource: &Resource) -> bool {
+    hooks(resource).own_deletion
+}
+
+/// Whether a write of the status leaves the owners alone, where it writes other metadata.
+pub(crate) fn keeps_owners_of_status(resource: &Resource) -> bool {
+    hooks(resource).keeps_owners_of_status
+}
+
+/// What the creation of an object warns of because of its name.
+pub(crate) fn name_warning(resource: &Resource, object: &Object) -> Option<String> {
+    let meta = &object.meta;
+    let warning = hooks(resource).name_warning;
+    if meta.name.is_empty() && !meta.generate_name.is_empty() {
+        // What will follow the prefix is as good in a name as a letter.
+        return warning(&format!("{}aaaaa", meta.generate_name));
+    }
+    warning(&meta.name)
 }
 
 /// What is wrong with the body of an object.

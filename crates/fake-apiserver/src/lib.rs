@@ -45,6 +45,7 @@ mod crd;
 mod defaults;
 mod discovery;
 mod faults;
+mod gotext;
 mod hooks;
 #[cfg(feature = "http")]
 mod http_server;

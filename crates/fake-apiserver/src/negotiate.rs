@@ -175,15 +175,24 @@ pub(crate) fn not_acceptable() -> Status {
 }
 
 /// Picks the form of an answer about a resource by the `Accept` header.
-/// `reads` says that the request is a GET.
+/// `reads` says that the request is a GET, `tables` that there is a table of what is shown.
 ///
 /// # Errors
 /// 406 if none can be had.
-pub(crate) fn representation(accept: &str, shape: Shape, custom: bool, reads: bool) -> Result<Wanted, Status> {
+pub(crate) fn representation(
+    accept: &str,
+    shape: Shape,
+    custom: bool,
+    reads: bool,
+    tables: bool,
+) -> Result<Wanted, Status> {
     if !custom {
         route(accept, if reads && shape != Shape::Object { STREAMS } else { "" })?;
     }
-    negotiate(accept, custom, |target| wanted(target, shape)).ok_or_else(not_acceptable)
+    negotiate(accept, custom, |target| {
+        wanted(target, shape).filter(|wanted| tables || *wanted != Wanted::Form(Representation::Table))
+    })
+    .ok_or_else(not_acceptable)
 }
 
 /// What a clause asks for, if there is such a form.
@@ -241,7 +250,7 @@ mod tests {
     use super::*;
 
     fn form(accept: &str, shape: Shape) -> Result<Wanted, u16> {
-        representation(accept, shape, false, true).map_err(|status| status.code)
+        representation(accept, shape, false, true, true).map_err(|status| status.code)
     }
 
     #[test]

@@ -8,7 +8,11 @@ mod document;
 mod json;
 mod merge;
 
-use crate::{codec, json::Tape, kinds::Resource};
+use crate::{
+    codec::{self, FieldValidation},
+    json::Tape,
+    kinds::Resource,
+};
 
 /// The type of a patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,12 +120,18 @@ pub(crate) fn check_syntax(patch: &[u8]) -> Result<(), PatchError> {
 ///
 /// # Errors
 ///
-/// [`PatchError`]; a retry helps only where the current object differs.
-pub(crate) fn apply(patch_type: PatchType, current: &[u8], patch: &[u8]) -> Result<Vec<u8>, PatchError> {
+/// [`PatchError`]; a retry helps only where the current object differs. Without field validation a patch is not looked at
+/// before it is applied, which says other things about one that is none.
+pub(crate) fn apply(
+    patch_type: PatchType,
+    current: &[u8],
+    patch: &[u8],
+    validation: FieldValidation,
+) -> Result<Vec<u8>, PatchError> {
     let current = Tape::parse(current).map_err(|error| PatchError::Internal(error.to_string()))?;
     match patch_type {
-        PatchType::Json => json::apply(&current, patch),
-        PatchType::Merge => merge::apply(&current, patch),
+        PatchType::Json => json::apply(&current, patch, validation),
+        PatchType::Merge => merge::apply(&current, patch, validation),
         PatchType::Strategic | PatchType::Apply => Err(PatchError::UnsupportedMediaType(
             "415: Unsupported Media Type".to_owned(),
         )),

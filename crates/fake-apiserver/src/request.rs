@@ -7,6 +7,8 @@ use std::fmt;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Uri};
 
+use crate::gotext;
+
 /// What a request does, in the API's own terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -237,10 +239,10 @@ pub(crate) fn well_escaped(text: &str) -> bool {
     })
 }
 
-/// Decodes `%41`; what is malformed stays as it is.
+/// Decodes `%41`; what is malformed stays as it is. Bytes that are no UTF-8 are kept.
 fn percent_decode(text: &str) -> String {
     if !text.contains('%') {
-        return text.to_owned();
+        return gotext::decode(text.as_bytes().to_vec());
     }
     let bytes = text.as_bytes();
     let mut decoded = Vec::with_capacity(bytes.len());
@@ -262,7 +264,7 @@ fn percent_decode(text: &str) -> String {
             }
         }
     }
-    String::from_utf8_lossy(&decoded).into_owned()
+    gotext::decode(decoded)
 }
 
 #[cfg(test)]
@@ -327,6 +329,8 @@ mod tests {
         assert_eq!(query.get("x"), Some("1 2"));
         assert_eq!(query.get("y"), Some(""));
         assert_eq!(query.non_empty("y"), None);
+        let query = Query::parse("a=%8a%C3%A9%e2%82");
+        assert_eq!(&*gotext::bytes(query.get("a").unwrap()), b"\x8a\xc3\xa9\xe2\x82");
         for left_out in ["a=%zz", "a=%4", "a=%", "a=1;b", "a;b=c"] {
             assert_eq!(Query::parse(left_out).get("a"), None, "{left_out}");
         }

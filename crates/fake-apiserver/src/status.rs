@@ -2,12 +2,13 @@
 //!
 //! The builder knows when `details.kind` is the plural, the Kind or absent. Start at [`Status`].
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 
 use serde::Serialize;
 
-use crate::codec::go_quote;
+use crate::gotext::{self, go_quote};
 
 /// The resource that a status speaks of: `pods`, or `deployments` in group `apps`.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +29,15 @@ impl Subject<'_> {
 
     /// `Pod` or `Deployment.apps`.
     fn kind(&self) -> String {
-        qualified(self.kind, self.group)
+        qualified(self.kind, self.group_of_kind())
+    }
+
+    /// The group where the kind is named: both groups have the same events, and the first one counts.
+    fn group_of_kind(&self) -> &str {
+        match (self.group, self.kind) {
+            ("events.k8s.io", "Event") => "",
+            (group, _) => group,
+        }
     }
 }
 
@@ -345,7 +354,11 @@ impl Status {
             code: (!success).then_some(self.code),
         };
         // Strings and numbers only: writing to memory cannot fail.
-        serde_json::to_vec(&wire).unwrap_or_default()
+        let json = serde_json::to_string(&wire).unwrap_or_default();
+        match gotext::shown(&json) {
+            Cow::Borrowed(_) => json.into_bytes(),
+            Cow::Owned(shown) => shown.into_bytes(),
+        }
     }
 }
 
@@ -369,6 +382,7 @@ fn plural_details(subject: Subject<'_>, name: &str) -> Details {
 fn kind_details(subject: Subject<'_>, name: &str) -> Details {
     Details {
         kind: subject.kind.to_owned(),
+        group: subject.group_of_kind().to_owned(),
         ..plural_details(subject, name)
     }
 }

@@ -9,7 +9,7 @@ mod names;
 
 pub(crate) use field_error::{ErrorKind, FieldError};
 pub(crate) use meta::{join, keep_system_fields, tells_repeats, validate_create, validate_update};
-pub(crate) use names::{label_key_errors, label_value_errors};
+pub(crate) use names::{label_errors, label_key_errors, label_value_errors};
 
 use crate::kinds::Resource;
 

@@ -19,14 +19,14 @@ pub(crate) use create::create_object;
 use std::sync::Arc;
 
 use crate::answer::Answer;
-use crate::codec::go_quote;
+use crate::gotext::go_quote;
 use crate::hooks;
 use crate::kinds::{Resource, Verb as KindVerb};
 use crate::negotiate::{Representation, Shape, Wanted, representation, unfit};
 use crate::request::{Request, ResourcePath, Verb};
 use crate::server::Shared;
 use crate::status::{Status, Subject};
-use crate::storage::{Range, ResourceId};
+use crate::storage::{Range, ResourceId, Revision};
 use crate::stored::key_of;
 use crate::view::View;
 
@@ -72,7 +72,7 @@ pub(crate) async fn run(context: Context<'_>) -> Result<Answer, Status> {
 
 async fn dispatch(context: Context<'_>) -> Result<Answer, Status> {
     if let Some(name) = context.path.subresource.as_deref() {
-        return subresource_verb(context, name);
+        return subresource_verb(context, name).await;
     }
     match context.request.verb {
         Verb::Get => get::get(context).await,
@@ -130,7 +130,9 @@ fn built_in_route(context: Context<'_>) -> Result<(), Status> {
         ..
     } = context;
     let in_no_namespace = context.lacks_namespace() && !path.empty_namespace;
-    if path.tail || context.is_misplaced() || in_no_namespace && path.name.is_some() && !path.legacy_watch {
+    // More segments are part of the path that a proxy is asked for.
+    let proxied = path.subresource.as_deref() == Some("proxy");
+    if path.tail && !proxied || context.is_misplaced() || in_no_namespace && path.name.is_some() && !path.legacy_watch {
         return Err(Status::unknown_resource());
     }
     let subresource = match path.subresource.as_deref() {
@@ -163,12 +165,15 @@ fn check_name(context: Context<'_>) -> Result<(), Status> {
     Ok(())
 }
 
-fn subresource_verb(context: Context<'_>, name: &str) -> Result<Answer, Status> {
+async fn subresource_verb(context: Context<'_>, name: &str) -> Result<Answer, Status> {
     let part = match name {
         "status" => update::Part::Status,
         "finalize" => update::Part::Finalize,
         _ => {
-            get::get_now(context)?;
+            // Whether there is such an object is all that can be said; of a write, the body would come first.
+            if context.request.verb == Verb::Get {
+                get::get(context).await?;
+            }
             return Err(not_implemented(&format!(
                 "{}/{name}",
                 context.resource.qualified_plural()
@@ -176,7 +181,7 @@ fn subresource_verb(context: Context<'_>, name: &str) -> Result<Answer, Status> 
         }
     };
     match context.request.verb {
-        Verb::Get => get::get_now(context),
+        Verb::Get => get::get(context).await,
         Verb::Update => update::update(context, part),
         Verb::Patch => patch::patch(context, part),
         _ => Err(Status::method_not_allowed()),
@@ -278,10 +283,45 @@ impl<'a> Context<'a> {
         let accept = self.request.header(http::header::ACCEPT);
         let resource = self.resource;
         let reads = self.request.method == http::Method::GET;
-        Ok(match representation(accept, shape, resource.custom, reads)? {
-            Wanted::Form(representation) => WantedView(Ok(self.view_as(representation))),
-            Wanted::Unfit => WantedView(Err(Box::new(unfit(shape, resource)))),
-        })
+        Ok(
+            match representation(accept, shape, resource.custom, reads, self.has_table())? {
+                Wanted::Form(representation) => WantedView(Ok(self.view_as(representation))),
+                Wanted::Unfit => WantedView(Err(Box::new(unfit(shape, resource)))),
+            },
+        )
+    }
+
+    /// Whether a real server reads the resource from its cache: it has none of events, and reads them from the store.
+    fn is_cached(&self) -> bool {
+        self.resource.custom || &*self.resource.plural != "events"
+    }
+
+    /// Waits until the server has got to a revision.
+    ///
+    /// # Errors
+    /// 504 if it does not in time. The store of a real server, which does not wait, names no time for the next attempt.
+    async fn wait_for_revision(&self, rv: Revision) -> Result<(), Status> {
+        if self.is_cached() {
+            return self.server.wait_for_revision(rv).await;
+        }
+        let current = self.server.storage.current();
+        if current >= rv {
+            return Ok(());
+        }
+        Err(Status::too_large_resource_version(rv, current).retry_after(0))
+    }
+
+    /// Whether what the path names can be shown as a table: some subresources of the real server lack the converter.
+    fn has_table(&self) -> bool {
+        let group = &*self.resource.group;
+        let plural = &*self.resource.plural;
+        !matches!(
+            (group, plural, self.path.subresource.as_deref()),
+            ("apiextensions.k8s.io", "customresourcedefinitions", Some("status"))
+                | ("apiregistration.k8s.io", "apiservices", Some("status"))
+                | ("resource.k8s.io", "devicetaintrules" | "resourceclaims", Some("status"))
+                | ("", "namespaces", Some("finalize"))
+        )
     }
 
     /// A view in a given representation.

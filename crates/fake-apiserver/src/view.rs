@@ -106,6 +106,7 @@ impl View {
     /// The body for a list, encoded while it is read.
     pub(crate) fn list(&self, list: List) -> Body {
         let mut head = Vec::with_capacity(160);
+        let empty = list.items.is_empty();
         match self.representation {
             Representation::Full => {
                 let kind = json_text(&self.resource.list_kind);
@@ -124,7 +125,8 @@ impl View {
             Representation::Metadata => {
                 head.extend_from_slice(b"{\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":\"meta.k8s.io/v1\",");
                 list.write_metadata(false, &mut head);
-                head.extend_from_slice(b",\"items\":[");
+                // A list that is made item by item is not there until there is one.
+                head.extend_from_slice(if empty { b",\"items\":null" } else { b",\"items\":[" });
             }
             Representation::Table => {
                 let more = list.continue_token.as_deref();
@@ -139,7 +141,11 @@ impl View {
             }
         }
         // Go writes the keys of a custom resource list in alphabetical order.
-        let mut tail = b"]".to_vec();
+        let mut tail = if empty && self.representation == Representation::Metadata {
+            Vec::new()
+        } else {
+            b"]".to_vec()
+        };
         if self.resource.custom && self.representation == Representation::Full {
             tail.extend_from_slice(format!(",\"kind\":{},", json_text(&self.resource.list_kind)).as_bytes());
             list.write_metadata(true, &mut tail);

@@ -3,10 +3,14 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
 
-use super::server::limited;
+use super::server::limited_to;
+
+/// How long a rig may take to start: seconds, but many cases start one at once, beside whatever else the machine does.
+const START: Duration = Duration::from_mins(2);
 
 /// A running rig; dropping it ends the process and removes its folder.
 pub(super) struct Rig {
@@ -40,7 +44,9 @@ impl Rig {
                 serde_json::from_str(&line).unwrap_or_else(|error| panic!("{}: {error}: {line}", program.display()));
             Rig { child, leash, ready }
         });
-        limited("the API server rig", starting).await.expect("the rig starts")
+        limited_to(START, "the API server rig", starting)
+            .await
+            .expect("the rig starts")
     }
 
     /// A string of the ready line.

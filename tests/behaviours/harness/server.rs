@@ -353,9 +353,14 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The future's output, or a panic that says what did not come in time.
 pub(crate) async fn limited<T>(what: &str, future: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(PATIENCE, future).await {
+    limited_to(PATIENCE, what, future).await
+}
+
+/// As [`limited`], for what may take another time.
+pub(super) async fn limited_to<T>(patience: Duration, what: &str, future: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(patience, future).await {
         Ok(output) => output,
-        Err(tokio::time::error::Elapsed { .. }) => panic!("{what}: nothing for {PATIENCE:?}"),
+        Err(tokio::time::error::Elapsed { .. }) => panic!("{what}: nothing for {patience:?}"),
     }
 }
 

@@ -23,6 +23,7 @@ use std::fmt::Write as _;
 use fastrand::Rng;
 
 use exempt::EXEMPTIONS;
+use generate::Cast;
 use normal::Normal;
 use pair::Pair;
 use probe::Probe;
@@ -153,18 +154,20 @@ async fn compare(pair: &mut Pair, seed: u64, requests: usize, report: &mut Repor
     println!("DIFFERENTIAL_SEED={seed} DIFFERENTIAL_REQUESTS={requests}");
     let mut rng = Rng::with_seed(seed);
     let mut before: Vec<Probe> = Vec::new();
+    let mut cast = Cast::choose(&mut rng);
     let mut diverged = true;
     for number in 0..requests {
         if diverged || before.len() > EPOCH {
             pair.start_again().await;
+            cast = Cast::choose(&mut rng);
             before.clear();
             diverged = false;
         }
         // There must be objects for the others to meet.
         let probe = if before.len() < CREATIONS {
-            generate::creation(&mut rng)
+            generate::creation(&mut rng, &cast)
         } else {
-            generate::probe(&mut rng)
+            generate::probe(&mut rng, &cast)
         };
         let (fake, real) = pair.ask(&probe).await;
         report.requests += 1;

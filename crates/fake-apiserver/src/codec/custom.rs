@@ -6,9 +6,10 @@ use bytes::Bytes;
 
 use super::{
     DecodeError, FieldValidation, meta,
-    typed::{MAX_STRICT_ERRORS, Writer, go_quote},
+    typed::{MAX_STRICT_ERRORS, Writer},
 };
 use crate::{
+    gotext::go_quote,
     json::{Entries, Items, Kind, Tape, Value, canonical},
     kinds::Resource,
     object::{FieldName, Meta, Object},
@@ -35,12 +36,7 @@ pub(super) fn object(
             name if matches!(&*name, "apiVersion" | "kind" | "metadata") => {}
             name => {
                 let start = out.len();
-                canonical::write(&mut out, value).map_err(|range| {
-                    malformed(format!(
-                        "json: cannot unmarshal number {} into Go value of type float64",
-                        range.0
-                    ))
-                })?;
+                canonical::write(&mut out, value).map_err(|range| malformed(too_large(&range.0)))?;
                 ranges.push((field_name(&name), start..out.len()));
             }
         }
@@ -48,15 +44,10 @@ pub(super) fn object(
     if let Some(value) = root.get("metadata").filter(|value| !value.is_null()) {
         let mut writer = Writer::new(report, 0);
         meta = meta::parse(&mut writer, value, "v1.ObjectMeta");
-        let (result, unknown, _) = writer.finish();
-        result.map_err(malformed)?;
-        for text in unknown {
-            // The writer knows paths inside the metadata; its duplicates are already among the others.
-            if let Some(path) = text.strip_prefix("unknown field \"")
-                && findings.len() < MAX_STRICT_ERRORS
-            {
-                findings.push(format!("unknown field \"metadata.{path}"));
-            }
+        if !writer.is_clean() {
+            let unknown = metadata_findings(value, report).map_err(malformed)?;
+            let room = MAX_STRICT_ERRORS.saturating_sub(findings.len());
+            findings.extend(unknown.into_iter().take(room));
         }
     }
     let out = Bytes::from(out);
@@ -65,6 +56,28 @@ pub(super) fn object(
         .map(|(name, range)| (name, out.slice(range)))
         .collect();
     Ok((Object { meta, fields }, findings))
+}
+
+fn too_large(number: &str) -> String {
+    format!("json: cannot unmarshal number {number} into Go value of type float64")
+}
+
+/// What is wrong with metadata: the real server has sorted its fields before it reads them, so that the first finding is
+/// the first of those. Returns the unknown fields; duplicate ones are gone by then.
+///
+/// # Errors
+/// The text about a value of a wrong type.
+fn metadata_findings(metadata: Value<'_>, report: bool) -> Result<Vec<String>, String> {
+    let mut sorted = Vec::with_capacity(metadata.raw().len());
+    canonical::write(&mut sorted, metadata).map_err(|range| too_large(&range.0))?;
+    let tape = Tape::parse(&sorted).map_err(|error| error.to_string())?;
+    let mut writer = Writer::new(report, 0);
+    meta::parse(&mut writer, tape.root(), "v1.ObjectMeta");
+    let unknown = writer.unknown_paths();
+    writer.finish().0?;
+    // Unlike elsewhere, the path stands in the quotes as it is.
+    let texts = unknown.iter().map(|path| format!("unknown field \"metadata.{path}\""));
+    Ok(texts.collect())
 }
 
 /// The common names need no memory of their own.

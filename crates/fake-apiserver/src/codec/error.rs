@@ -1,5 +1,6 @@
 //! Why a body is no object of its resource.
 
+use crate::gotext::go_quote;
 use crate::kinds::Resource;
 
 /// Why a body is no object. Each is a 400 `BadRequest` whose message is the `Display` text.
@@ -79,7 +80,8 @@ impl DecodeError {
 
 fn handled_as(resource: &Resource, kind: &str, version: &str, cause: &str) -> String {
     format!(
-        "{kind} in version {version:?} cannot be handled as a {}: {cause}",
+        "{kind} in version {} cannot be handled as a {}: {cause}",
+        go_quote(version),
         resource.kind
     )
 }

@@ -78,7 +78,7 @@ fn boolean<'t>(writer: &mut Writer<'t>, value: Value<'t>) -> Option<bool> {
 
 fn timestamp<'t>(writer: &mut Writer<'t>, value: Value<'t>) -> Option<Timestamp> {
     let Some(text) = value.as_str() else {
-        writer.mismatch(value, "string");
+        writer.fatal_mismatch(value, "string");
         return None;
     };
     match time::parse(&text) {

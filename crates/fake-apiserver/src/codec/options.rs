@@ -1,6 +1,6 @@
 //! Options that come as a body.
 
-use super::{ContentType, DecodeError, proto, tables::DELETE_OPTIONS, type_meta, typed::Writer, yaml};
+use super::{ContentType, DecodeError, foreign, proto, tables::DELETE_OPTIONS, type_meta, typed::Writer, yaml};
 use crate::json::{Kind, Tape, Value};
 
 /// `DeleteOptions.preconditions`.
@@ -44,14 +44,14 @@ pub(crate) fn decode_delete_options(content_type: ContentType, body: &[u8]) -> R
         ContentType::Yaml => yaml::to_json(body).map_err(malformed)?.0,
         ContentType::Protobuf => {
             let message = proto::open(body).map_err(malformed)?;
-            check_kind(&message.api_version, &message.kind).map_err(malformed)?;
+            check_kind(&message.api_version, &message.kind, None).map_err(malformed)?;
             proto::to_json(DELETE_OPTIONS, message.raw).map_err(malformed)?
         }
     };
     let tape = Tape::parse(&text)
         .map_err(|error| malformed(format!("couldn't get version/kind; json parse error: {error}")))?;
     let (api_version, kind) = type_meta::interpret(tape.root()).map_err(malformed)?;
-    check_kind(&api_version, &kind).map_err(malformed)?;
+    check_kind(&api_version, &kind, Some(tape.root())).map_err(malformed)?;
     // The typed writer finds values of wrong types, with the server's texts; reading them is then simple.
     let mut writer = Writer::new(false, text.len());
     if tape.root().kind() == Kind::Object {
@@ -62,16 +62,22 @@ pub(crate) fn decode_delete_options(content_type: ContentType, body: &[u8]) -> R
     Ok(read(tape.root()))
 }
 
-fn check_kind(api_version: &str, kind: &str) -> Result<(), String> {
+fn check_kind(api_version: &str, kind: &str, root: Option<Value<'_>>) -> Result<(), String> {
     if matches!(kind, "" | "DeleteOptions") {
         return Ok(());
     }
-    let (group, version) = type_meta::split(api_version);
-    let full = if version.is_empty() {
-        "meta.k8s.io/v1".to_owned()
-    } else {
-        crate::kinds::api_version(group, version)
+    let (group, version) = match type_meta::split(api_version) {
+        (_, "") => ("meta.k8s.io", "v1"),
+        given => given,
     };
+    if let Some(foreign) = foreign::in_place_of_options(group, version, kind) {
+        root.map_or(Ok(()), |root| foreign.read(root))?;
+        return Err(format!(
+            "converting ({}) to (v1.DeleteOptions): unknown conversion",
+            foreign.go
+        ));
+    }
+    let full = crate::kinds::api_version(group, version);
     Err(format!(
         "no kind {kind:?} is registered for version {full:?} in scheme \"pkg/runtime/scheme.go:111\""
     ))

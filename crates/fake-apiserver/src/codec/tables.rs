@@ -90,6 +90,18 @@ pub(super) enum Shape {
     Struct(TypeId),
 }
 
+/// The type of the options of a verb.
+pub(super) fn options_type(kind: &str) -> Option<TypeId> {
+    match kind {
+        "DeleteOptions" => Some(DELETE_OPTIONS),
+        "CreateOptions" => Some(CREATE_OPTIONS),
+        "UpdateOptions" => Some(UPDATE_OPTIONS),
+        "PatchOptions" => Some(PATCH_OPTIONS),
+        _ => None,
+    }
+}
+
+// `KINDS` lists group, version and kind of every served body, those of subresources included.
 include!(concat!(env!("OUT_DIR"), "/types.rs"));
 
 #[cfg(test)]

@@ -1,26 +1,13 @@
 //! `apiVersion` and `kind` of a body: finding them, and whether they are those of the resource.
 
-use super::DecodeError;
+use super::{DecodeError, foreign};
 use crate::{
     json::{Kind, Value},
-    kinds::{Resource, is_built_in_kind, is_built_in_version},
+    kinds::{Resource, version_of},
 };
 
 /// Where the real server's scheme of built-in types says it was made.
 const SCHEME: &str = "pkg/runtime/scheme.go:111";
-
-/// Kinds that the real server knows in every version, whatever that is.
-const UNVERSIONED: [&str; 5] = ["Status", "APIVersions", "APIGroup", "APIGroupList", "APIResourceList"];
-/// Kinds that are registered in every version of every group.
-const OF_EVERY_GROUP: [&str; 7] = [
-    "WatchEvent",
-    "ListOptions",
-    "GetOptions",
-    "DeleteOptions",
-    "CreateOptions",
-    "UpdateOptions",
-    "PatchOptions",
-];
 
 /// Finds `apiVersion` and `kind`; absent ones are empty. Unlike all other names, these two match in any case.
 ///
@@ -63,41 +50,50 @@ pub(super) fn split(api_version: &str) -> (&str, &str) {
     api_version.split_once('/').unwrap_or(("", api_version))
 }
 
-/// Checks that a body is of the resource's kind; returns `apiVersion` and `kind` with the defaults filled in.
-pub(super) fn check_typed(resource: &Resource, api_version: &str, kind: &str) -> Result<(String, String), DecodeError> {
+/// Checks that a body is of the resource's kind; returns `apiVersion` and `kind` with the defaults filled in. `root` is the
+/// body, if it is JSON.
+pub(super) fn check_typed(
+    resource: &Resource,
+    api_version: &str,
+    kind: &str,
+    root: Option<Value<'_>>,
+) -> Result<(String, String), DecodeError> {
     let (mut group, mut version) = split(api_version);
     if version.is_empty() {
         (group, version) = (&resource.group, &resource.version);
     }
     let kind = if kind.is_empty() { &*resource.kind } else { kind };
-    let own_group = group == resource.group;
-    if kind == resource.kind && own_group && version == resource.version {
+    if (group, version, kind) == (&*resource.group, &*resource.version, &*resource.kind) {
         return Ok((resource.api_version(), kind.to_owned()));
     }
     let full = crate::kinds::api_version(group, version);
-    let known = is_built_in_kind(group, version, kind)
-        || kind
-            .strip_suffix("List")
-            .is_some_and(|kind| is_built_in_kind(group, version, kind))
-        || (group, version, kind) == ("", "v1", "List")
-        || UNVERSIONED.contains(&kind)
-        || OF_EVERY_GROUP.contains(&kind) && is_built_in_version(group, version);
-    if !known {
-        let cause = format!("no kind {kind:?} is registered for version {full:?} in scheme {SCHEME:?}");
-        return Err(DecodeError::wrong_kind(resource, kind, version, cause));
-    }
-    if kind == resource.kind && own_group {
+    let wrong = |cause: String| DecodeError::wrong_kind(resource, kind, version, cause);
+    let Some(foreign) = foreign::known(resource, group, version, kind) else {
+        return Err(wrong(format!(
+            "no kind {kind:?} is registered for version {full:?} in scheme {SCHEME:?}"
+        )));
+    };
+    root.map_or(Ok(()), |root| foreign.read(root)).map_err(wrong)?;
+    if version_of(resource, group, version, kind).is_some() {
         return Err(DecodeError::wrong_version(format!(
             "the API version in the data ({full}) does not match the expected API version ({})",
             resource.api_version()
         )));
     }
-    let package = resource.go_package();
-    let cause = format!(
-        "converting ({version}.{kind}) to ({package}.{}): unknown conversion",
+    Err(wrong(format!(
+        "converting ({}) to ({}.{}): unknown conversion",
+        foreign.go,
+        resource.go_package(),
         resource.kind
-    );
-    Err(DecodeError::wrong_kind(resource, kind, version, cause))
+    )))
+}
+
+/// The resource that a body is of, if that is the given one in another version.
+pub(super) fn other_version(resource: &Resource, root: Value<'_>) -> Option<Resource> {
+    let (api_version, kind) = interpret(root).ok()?;
+    let (group, version) = split(&api_version);
+    let kind = if kind.is_empty() { &*resource.kind } else { &kind };
+    version_of(resource, group, version, kind)
 }
 
 /// Checks that a custom resource is of the version of the request.

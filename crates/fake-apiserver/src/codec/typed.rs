@@ -22,6 +22,7 @@ use super::{
     tables::{Field, JSON_SCHEMA_PROPS, Omit, Shape, Type, TypeId},
     time,
 };
+use crate::gotext::go_quote;
 use crate::json::{Kind, Value, canonical, write};
 
 /// Typed nesting deeper than this is refused: schemas of schemas.
@@ -53,12 +54,21 @@ struct Mismatch {
     text: String,
 }
 
+/// An unknown or duplicate field.
+#[derive(Debug)]
+struct StrictError {
+    offset: u32,
+    /// `unknown` or `duplicate`.
+    what: &'static str,
+    path: String,
+}
+
 /// See the module.
 pub(super) struct Writer<'t> {
     pub(super) out: Vec<u8>,
     path: Vec<Step<'t>>,
     /// Unknown and duplicate fields with their place; `None` when nobody asks.
-    strict: Option<Vec<(u32, String)>>,
+    strict: Option<Vec<StrictError>>,
     /// The first value of a wrong JSON type: the real decoder reads on.
     mismatch: Option<Mismatch>,
     /// The first value that its own parser refuses: the real decoder stops there.
@@ -80,14 +90,28 @@ impl<'t> Writer<'t> {
     pub(super) fn finish(self) -> (Result<(), String>, Vec<String>, Vec<u8>) {
         let result = self.fatal.or(self.mismatch).map_or(Ok(()), |found| Err(found.text));
         let mut strict = self.strict.unwrap_or_default();
-        strict.sort_by_key(|(offset, _)| *offset);
+        strict.sort_by_key(|found| found.offset);
         let mut texts: Vec<String> = Vec::with_capacity(strict.len());
-        for (_, text) in strict {
+        for found in strict {
+            let text = format!("{} field {}", found.what, go_quote(&found.path));
             if texts.len() < MAX_STRICT_ERRORS && !texts.contains(&text) {
                 texts.push(text);
             }
         }
         (result, texts, self.out)
+    }
+
+    /// Whether there are no findings.
+    pub(super) fn is_clean(&self) -> bool {
+        self.fatal.is_none() && self.mismatch.is_none() && self.strict.as_ref().is_none_or(Vec::is_empty)
+    }
+
+    /// The unknown fields in document order.
+    pub(super) fn unknown_paths(&self) -> Vec<String> {
+        let mut unknown: Vec<&StrictError> = self.strict.iter().flatten().collect();
+        unknown.retain(|found| found.what == "unknown");
+        unknown.sort_by_key(|found| found.offset);
+        unknown.into_iter().map(|found| found.path.clone()).collect()
     }
 
     pub(super) fn enter(&mut self, ty: &'static Type, field: &'static str) {
@@ -103,7 +127,7 @@ impl<'t> Writer<'t> {
     }
 
     /// Records an unknown or duplicate field under the current path.
-    pub(super) fn strict_error(&mut self, what: &str, key: Value<'t>) {
+    pub(super) fn strict_error(&mut self, what: &'static str, key: Value<'t>) {
         let Some(found) = &mut self.strict else { return };
         if found.len() >= MAX_STRICT_ERRORS * 16 {
             return; // more than enough to pick the first hundred distinct ones in document order
@@ -128,17 +152,16 @@ impl<'t> Writer<'t> {
             path.push('.');
         }
         path.push_str(&key.as_str().unwrap_or_default());
-        found.push((key.offset(), format!("{what} field {}", go_quote(&path))));
+        found.push(StrictError {
+            offset: key.offset(),
+            what,
+            path,
+        });
     }
 
     /// Records a value of a wrong JSON type.
     pub(super) fn mismatch(&mut self, value: Value<'t>, go: &str) {
-        let digits = value
-            .as_number()
-            .filter(|_| matches!(go, "int32" | "int64" | "float64"));
-        let kind = value.kind().go_name();
-        let what = digits.map_or_else(|| kind.to_owned(), |digits| format!("{kind} {digits}"));
-        self.mismatch_text(value, &what, go);
+        self.mismatch_text(value, &described(value, go), go);
     }
 
     fn mismatch_text(&mut self, value: Value<'t>, what: &str, go: &str) {
@@ -149,6 +172,15 @@ impl<'t> Writer<'t> {
         {
             return;
         }
+        let text = self.cannot_unmarshal(what, go);
+        self.mismatch = Some(Mismatch {
+            offset: value.offset(),
+            text,
+        });
+    }
+
+    /// The text about a value that is no `go`.
+    fn cannot_unmarshal(&self, what: &str, go: &str) -> String {
         let names: Vec<&str> = self
             .path
             .iter()
@@ -165,7 +197,7 @@ impl<'t> Writer<'t> {
             .iter()
             .rev()
             .find_map(|step| if let Step::Field(ty, _) = step { Some(*ty) } else { None });
-        let text = match innermost {
+        match innermost {
             Some(ty) => {
                 let name = ty.go.rsplit('.').next().unwrap_or(ty.go);
                 format!(
@@ -174,11 +206,7 @@ impl<'t> Writer<'t> {
                 )
             }
             None => format!("json: cannot unmarshal {what} into Go value of type {go}"),
-        };
-        self.mismatch = Some(Mismatch {
-            offset: value.offset(),
-            text,
-        });
+        }
     }
 
     /// Records a value that its parser refuses.
@@ -189,6 +217,12 @@ impl<'t> Writer<'t> {
                 text: text.into(),
             });
         }
+    }
+
+    /// Records a value of a wrong JSON type whose type reads it with a parser of its own.
+    pub(super) fn fatal_mismatch(&mut self, value: Value<'t>, go: &str) {
+        let text = self.cannot_unmarshal(&described(value, go), go);
+        self.fatal(value, text);
     }
 
     /// Sorts the entries of an object to the fields of a type; the last of duplicates counts.
@@ -360,10 +394,14 @@ impl<'t> Writer<'t> {
                 true
             }
             Shape::IntOrString => {
+                let is_int = |digits: &str| digits.parse::<i32>().is_ok();
                 if value.kind() == Kind::String {
                     write::parsed_string(&mut self.out, value);
-                } else {
+                } else if value.as_number().is_some_and(is_int) {
                     self.int(Shape::Int32, "int32", value);
+                } else {
+                    self.fatal_mismatch(value, "int32");
+                    self.out.push(b'0');
                 }
                 true
             }
@@ -421,6 +459,9 @@ impl<'t> Writer<'t> {
     }
 
     fn bytes(&mut self, value: Value<'t>, go: &str) -> bool {
+        if value.kind() == Kind::Array {
+            return self.byte_list(value);
+        }
         let Some(text) = value.as_str() else {
             self.mismatch(value, go);
             self.out.extend_from_slice(b"null");
@@ -455,9 +496,25 @@ impl<'t> Writer<'t> {
         }
     }
 
+    /// Writes bytes that come as a list of numbers.
+    fn byte_list(&mut self, value: Value<'t>) -> bool {
+        let mut bytes = Vec::new();
+        for item in value.items() {
+            let byte = item.as_number().and_then(|digits| digits.parse::<u8>().ok());
+            if byte.is_none() && !item.is_null() {
+                self.mismatch(item, "uint8");
+            }
+            bytes.push(byte.unwrap_or_default());
+        }
+        self.out.push(b'"');
+        self.out.extend_from_slice(BASE64.encode(&bytes).as_bytes());
+        self.out.push(b'"');
+        !bytes.is_empty()
+    }
+
     fn time(&mut self, shape: Shape, value: Value<'t>) -> bool {
         let Some(text) = value.as_str() else {
-            self.mismatch(value, "string");
+            self.fatal_mismatch(value, "string");
             self.out.extend_from_slice(b"null");
             return false;
         };
@@ -581,39 +638,20 @@ impl<'t> Writer<'t> {
     }
 }
 
+/// What a value is, in a text about its type; a number is told where a number is wanted.
+fn described(value: Value<'_>, go: &str) -> String {
+    let kind = value.kind().go_name();
+    let digits = value
+        .as_number()
+        .filter(|_| matches!(go, "int32" | "int64" | "float64" | "uint8"));
+    digits.map_or_else(|| kind.to_owned(), |digits| format!("{kind} {digits}"))
+}
+
 fn cow_bytes(text: Cow<'_, str>) -> Cow<'_, [u8]> {
     match text {
         Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
         Cow::Owned(text) => Cow::Owned(text.into_bytes()),
     }
-}
-
-/// A string in Go's quotes. Field names are all that comes here; control characters are escaped as Go does.
-pub(crate) fn go_quote(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{7}' => out.push_str("\\a"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{b}' => out.push_str("\\v"),
-            '\u{c}' => out.push_str("\\f"),
-            c if u32::from(c) < 0x80 && c.is_control() => {
-                let _ = write!(out, "\\x{:02x}", u32::from(c));
-            }
-            c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{a0}' | '\u{feff}' | '\u{ad}') => {
-                let _ = write!(out, "\\u{:04x}", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }
 
 /// The values of a struct's fields, by position.

@@ -189,7 +189,7 @@ impl<'de> Visitor<'de> for Node<'_> {
             if !seen.insert(key.clone()) {
                 self.duplicates.push(format!(
                     "  line {line}: key {} already set in map",
-                    super::typed::go_quote(&key)
+                    crate::gotext::go_quote(&key)
                 ));
             }
         }

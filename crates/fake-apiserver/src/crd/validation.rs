@@ -2,7 +2,7 @@
 //! Schemas are not looked at.
 
 use super::{Spec, spec};
-use crate::codec::go_quote;
+use crate::gotext::go_quote;
 use crate::object::Object;
 use crate::validation::{ErrorKind, FieldError};
 

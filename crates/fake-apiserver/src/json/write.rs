@@ -1,6 +1,7 @@
 //! The output side: strings, numbers and separators as Go's encoder writes them.
 
 use super::{Kind, Value};
+use crate::gotext;
 
 /// Appends a string with its quotes. `<`, `>`, `&`, U+2028 and U+2029 are escaped, as Go does by default.
 pub(crate) fn string(out: &mut Vec<u8>, text: &str) {
@@ -9,10 +10,14 @@ pub(crate) fn string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-/// A string with its quotes.
+/// A string with its quotes, as texts show values that are no plain strings in Go.
 pub(crate) fn quoted(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len() + 2);
     string(&mut out, text);
+    if gotext::len(text) < text.len() {
+        // Go's encoder writes a byte that is no UTF-8 as an escape.
+        return gotext::replaced(&String::from_utf8(out).unwrap_or_default(), "\\ufffd");
+    }
     // Text with escapes in ASCII stays text.
     String::from_utf8(out).unwrap_or_default()
 }

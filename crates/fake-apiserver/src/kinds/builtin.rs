@@ -88,11 +88,20 @@ pub(super) fn groups() -> Vec<Group> {
     groups
 }
 
-/// Whether there is a built-in resource of this kind.
-pub(crate) fn is_built_in_kind(group: &str, version: &str, kind: &str) -> bool {
+/// Whether there is a built-in resource of this kind whose objects can be listed.
+pub(crate) fn is_listed_kind(group: &str, version: &str, kind: &str) -> bool {
     BUILT_INS
         .iter()
-        .any(|row| row.kind == kind && row.group == group && row.version == version)
+        .any(|row| (row.group, row.version, row.kind) == (group, version, kind) && row.verbs.contains(&"list"))
+}
+
+/// The resource of a kind that is the one of `of` in another version, or in another group that shares its storage.
+pub(crate) fn version_of(of: &Resource, group: &str, version: &str, kind: &str) -> Option<Resource> {
+    let storage = |row: &BuiltIn| row.facts.as_ref().map(|facts| facts.etcd_prefix);
+    let row = BUILT_INS
+        .iter()
+        .find(|row| (row.group, row.version, row.kind) == (group, version, kind));
+    row.filter(|row| storage(row) == Some(&*of.storage.0)).map(resource)
 }
 
 /// Whether a version of a group is one of the built-in ones.

@@ -1,6 +1,7 @@
 //! How a resource behaves where resources differ. Verbs read these values; they never match on a kind.
 
 use super::Name;
+use crate::gotext::go_quote;
 
 /// Who sets `metadata.generation`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,7 +99,11 @@ impl FieldSelectors {
     /// The server's text about a label that it does not know.
     pub(crate) fn unsupported(&self, label: &str) -> String {
         // The marker is the only upper-case X in every text, quoted or at the end.
-        self.error.replacen('X', label, 1)
+        if self.error.contains("\"X\"") {
+            self.error.replacen("\"X\"", &go_quote(label), 1)
+        } else {
+            self.error.replacen('X', label, 1)
+        }
     }
 }
 

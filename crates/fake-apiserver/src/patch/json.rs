@@ -6,6 +6,7 @@ use super::{
     PatchError,
     document::{self, Node, remove, set},
 };
+use crate::codec::FieldValidation;
 use crate::json::{Kind, Tape, Value};
 
 /// The real server takes no more operations in one patch.
@@ -42,9 +43,9 @@ impl Budget {
 }
 
 /// Applies a JSON patch.
-pub(super) fn apply(current: &Tape<'_>, patch: &[u8]) -> Result<Vec<u8>, PatchError> {
+pub(super) fn apply(current: &Tape<'_>, patch: &[u8], validation: FieldValidation) -> Result<Vec<u8>, PatchError> {
     let patch = Tape::parse(patch).map_err(|_| PatchError::BadRequest("invalid JSON patch".to_owned()))?;
-    let operations = operations(patch.root())?;
+    let operations = operations(patch.root(), validation)?;
     let mut document = Node::Parsed(current.root());
     let mut budget = Budget::default();
     for operation in operations {
@@ -55,21 +56,33 @@ pub(super) fn apply(current: &Tape<'_>, patch: &[u8]) -> Result<Vec<u8>, PatchEr
     Ok(out)
 }
 
-/// Checks the types of the operations, and their number.
-fn operations(root: Value<'_>) -> Result<Vec<Value<'_>>, PatchError> {
+/// Checks the types of the operations, and their number. Without field validation, members of a wrong type are found when
+/// the operation is run.
+fn operations(root: Value<'_>, validation: FieldValidation) -> Result<Vec<Value<'_>>, PatchError> {
+    let ignore = validation == FieldValidation::Ignore;
     let wrong = |value: Value<'_>, target: &str| {
         let kind = value.kind().go_name();
-        PatchError::BadRequest(format!(
-            "error decoding patch: json: cannot unmarshal {kind} into Go {target}"
-        ))
+        let who = if ignore { "" } else { "error decoding patch: " };
+        PatchError::BadRequest(format!("{who}json: cannot unmarshal {kind} into Go {target}"))
+    };
+    let (of_patch, of_operation) = if ignore {
+        ("value of type jsonpatch.Patch", "value of type jsonpatch.Operation")
+    } else {
+        (
+            "value of type []handlers.jsonPatchOp",
+            "value of type handlers.jsonPatchOp",
+        )
     };
     if !matches!(root.kind(), Kind::Array | Kind::Null) {
-        return Err(wrong(root, "value of type []handlers.jsonPatchOp"));
+        return Err(wrong(root, of_patch));
     }
     let operations: Vec<_> = root.items().collect();
     for operation in &operations {
         if !matches!(operation.kind(), Kind::Object | Kind::Null) {
-            return Err(wrong(*operation, "value of type handlers.jsonPatchOp"));
+            return Err(wrong(*operation, of_operation));
+        }
+        if ignore {
+            continue;
         }
         for (key, value) in operation.entries() {
             if let Some(name) = ["op", "path", "from"].into_iter().find(|name| key.is(name))
@@ -95,7 +108,10 @@ pub(super) fn unknown_members(root: Value<'_>) -> Vec<String> {
         for (key, _) in operation.entries() {
             let name = key.as_str().unwrap_or_default();
             if !matches!(&*name, "op" | "path" | "from" | "value") {
-                let text = format!("unknown field {}", crate::codec::go_quote(&format!("[{index}].{name}")));
+                let text = format!(
+                    "unknown field {}",
+                    crate::gotext::go_quote(&format!("[{index}].{name}"))
+                );
                 if !unknown.contains(&text) {
                     unknown.push(text);
                 }

@@ -4,17 +4,23 @@ use super::{
     PatchError,
     document::{Node, get, remove, set},
 };
+use crate::codec::FieldValidation;
 use crate::json::{Kind, Tape, Value, canonical};
 
 /// Patches nested deeper than this are refused: both walks recurse.
 const MAX_DEPTH: usize = 500;
 
 /// Applies a merge patch.
-pub(super) fn apply(current: &Tape<'_>, patch: &[u8]) -> Result<Vec<u8>, PatchError> {
+pub(super) fn apply(current: &Tape<'_>, patch: &[u8], validation: FieldValidation) -> Result<Vec<u8>, PatchError> {
     let patch = Tape::parse(patch).map_err(|_| PatchError::BadRequest("invalid JSON patch".to_owned()))?;
     let root = patch.root();
     match root.kind() {
         Kind::Object => {}
+        // Whatever it is then, it replaces the object.
+        Kind::Array if validation == FieldValidation::Ignore => return Ok(root.raw_quoted().to_vec()),
+        _ if validation == FieldValidation::Ignore => {
+            return Err(PatchError::BadRequest("Invalid JSON Patch".to_owned()));
+        }
         Kind::Null => return Err(PatchError::BadRequest("Invalid JSON Patch".to_owned())),
         kind => {
             return Err(PatchError::BadRequest(format!(
@@ -23,12 +29,14 @@ pub(super) fn apply(current: &Tape<'_>, patch: &[u8]) -> Result<Vec<u8>, PatchEr
             )));
         }
     }
-    canonical::write(&mut Vec::new(), root).map_err(|range| {
-        let number = range.0;
-        PatchError::BadRequest(format!(
-            "error decoding patch: json: cannot unmarshal number {number} into Go value of type float64"
-        ))
-    })?;
+    if validation != FieldValidation::Ignore {
+        canonical::write(&mut Vec::new(), root).map_err(|range| {
+            let number = range.0;
+            PatchError::BadRequest(format!(
+                "error decoding patch: json: cannot unmarshal number {number} into Go value of type float64"
+            ))
+        })?;
+    }
     let mut document = Node::Parsed(current.root());
     merge(&mut document, root, 0)?;
     let mut out = Vec::with_capacity(current.root().raw().len() + root.raw().len());

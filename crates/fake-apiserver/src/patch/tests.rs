@@ -24,11 +24,23 @@ fn with(data: &str, finalizers: &str) -> String {
 }
 
 fn json_patch(patch: &str) -> Result<String, PatchError> {
-    apply(PatchType::Json, CURRENT.as_bytes(), patch.as_bytes()).map(|text| canonical(&text))
+    apply(
+        PatchType::Json,
+        CURRENT.as_bytes(),
+        patch.as_bytes(),
+        FieldValidation::Warn,
+    )
+    .map(|text| canonical(&text))
 }
 
 fn merge_patch(patch: &str) -> Result<String, PatchError> {
-    apply(PatchType::Merge, CURRENT.as_bytes(), patch.as_bytes()).map(|text| canonical(&text))
+    apply(
+        PatchType::Merge,
+        CURRENT.as_bytes(),
+        patch.as_bytes(),
+        FieldValidation::Warn,
+    )
+    .map(|text| canonical(&text))
 }
 
 #[test]
@@ -328,7 +340,7 @@ fn patches_never_panic_on_hostile_text() {
                 let at = random.usize(..patch.len());
                 patch[at] = *random.choice(b"{}[]\",:/-0~\\null\xff").unwrap();
             }
-            if let Ok(text) = apply(patch_type, CURRENT.as_bytes(), &patch) {
+            if let Ok(text) = apply(patch_type, CURRENT.as_bytes(), &patch, FieldValidation::Warn) {
                 Tape::parse(&text).unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&patch)));
             }
             field_findings(patch_type, &patch);

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::SelectorError;
 use crate::{
+    gotext,
     json::{Tape, scan},
     kinds::{Name, Resource},
     object::Object,
@@ -153,7 +154,7 @@ impl FieldSelector {
 /// The terms, in the order of their texts: that is the order in which the server finds what is wrong.
 fn parse(text: &str) -> Result<Vec<Term>, String> {
     let mut parts = split_terms(text);
-    parts.sort_unstable();
+    parts.sort_by(|a, b| gotext::bytes(a).cmp(&gotext::bytes(b)));
     let mut terms = Vec::new();
     for part in parts.into_iter().filter(|part| !part.is_empty()) {
         let Some((label, operator, value)) = split_term(part) else {
@@ -201,6 +202,11 @@ fn split_term(term: &str) -> Option<(&str, &str, &str)> {
 }
 
 fn unescape(value: &str) -> Result<String, String> {
+    if !value.contains(['\\', ',', '=']) {
+        return Ok(value.to_owned());
+    }
+    // From here on the real parser goes by characters, of which a byte that is no UTF-8 makes a replacement.
+    let value = gotext::shown(value);
     let mut out = String::with_capacity(value.len());
     let mut chars = value.chars();
     while let Some(c) = chars.next() {

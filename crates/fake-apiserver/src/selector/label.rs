@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::SelectorError;
 use crate::{
-    codec::go_quote,
+    gotext::{self, go_quote},
     object::StringMap,
     validation::{label_key_errors, label_value_errors},
 };
@@ -278,7 +278,9 @@ impl<'t> Parser<'t> {
         }
         let close = self.next();
         if close.is(")") {
-            Ok(values.into_iter().collect())
+            let mut values: Vec<String> = values.into_iter().collect();
+            values.sort_by(|a, b| gotext::bytes(a).cmp(&gotext::bytes(b)));
+            Ok(values)
         } else {
             Err(format!("found '{}', expected: ')'", close.text()))
         }

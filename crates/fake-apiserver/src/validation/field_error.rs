@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::codec::go_quote;
+use crate::gotext::go_quote;
 
 /// The type of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -195,10 +195,9 @@ pub(crate) fn join(mut errors: Vec<FieldError>, of_kind: Vec<FieldError>) -> Vec
 }
 
 /// What an update silently takes over from the stored object before it is validated: creation time and generation,
-/// an empty uid, and the deletion time, which no update can remove or change. A self link is dropped.
+/// an empty uid, and the deletion time, which no update can remove or change.
 pub(crate) fn keep_system_fields(new: &mut Meta, old: &Meta) {
     new.generation = old.generation;
-    new.self_link.clear();
     new.creation_timestamp = old.creation_timestamp;
     if new.uid.is_empty() {
         new.uid.clone_from(&old.uid);
@@ -219,7 +218,7 @@ fn without_repeats(mut errors: Vec<FieldError>) -> Vec<FieldError> {
 }
 
 fn quoted(text: &str) -> String {
-    crate::codec::go_quote(text)
+    crate::gotext::go_quote(text)
 }
 
 fn time_text(time: Option<jiff::Timestamp>) -> String {
@@ -249,9 +248,18 @@ fn name_errors(resource: &Resource, name: &str, is_prefix: bool) -> Vec<String> 
     }
 }
 
+/// Kinds of which the name that is made is looked at, and the prefix only as a segment of a path.
+const UNCHECKED_PREFIX: [(&str, &str); 2] = [("", "replicationcontrollers"), ("resource.k8s.io", "deviceclasses")];
+
 fn generate_name(resource: &Resource, meta: &Meta, errors: &mut Vec<FieldError>) {
+    let unchecked = UNCHECKED_PREFIX.contains(&(&*resource.group, &*resource.plural));
     if !meta.generate_name.is_empty() {
-        for text in name_errors(resource, &meta.generate_name, true) {
+        let texts = if unchecked {
+            path_segment_errors(&meta.generate_name, true)
+        } else {
+            name_errors(resource, &meta.generate_name, true)
+        };
+        for text in texts {
             errors.push(FieldError::invalid("metadata.generateName", &meta.generate_name, &text));
         }
     }

@@ -1,5 +1,7 @@
 //! The texts about names, label keys and label values. An empty list means valid.
 
+use crate::gotext;
+
 const LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const KEY: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
 const KEY_TEXT: &str =
@@ -33,7 +35,7 @@ pub(super) fn subdomain_errors(text: &str, max: usize) -> Vec<String> {
 /// Newer validation of the server counts in bytes, and says so.
 fn subdomain_errors_in(text: &str, max: usize, unit: &str) -> Vec<String> {
     let mut errors = Vec::new();
-    if text.len() > max {
+    if gotext::len(text) > max {
         errors.push(format!("must be no more than {max} {unit}"));
     }
     if !is_subdomain(text) {
@@ -45,9 +47,9 @@ fn subdomain_errors_in(text: &str, max: usize, unit: &str) -> Vec<String> {
 }
 
 /// What is wrong with an RFC 1123 label.
-pub(super) fn label_errors(text: &str) -> Vec<String> {
+pub(crate) fn label_errors(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
-    if text.len() > 63 {
+    if gotext::len(text) > 63 {
         errors.push("must be no more than 63 characters".to_owned());
     }
     if !is_label(text) {
@@ -99,7 +101,7 @@ pub(crate) fn label_key_errors(key: &str) -> Vec<String> {
     };
     if name.is_empty() {
         errors.push("name part must be non-empty".to_owned());
-    } else if name.len() > 63 {
+    } else if gotext::len(name) > 63 {
         errors.push("name part must be no more than 63 bytes".to_owned());
     }
     if name.is_empty() || !is_label_value(name) {
@@ -120,7 +122,7 @@ fn is_label_value(text: &str) -> bool {
 /// What is wrong with a label value.
 pub(crate) fn label_value_errors(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
-    if value.len() > 63 {
+    if gotext::len(value) > 63 {
         errors.push("must be no more than 63 bytes".to_owned());
     }
     if !is_label_value(value) {

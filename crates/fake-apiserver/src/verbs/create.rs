@@ -37,7 +37,8 @@ pub(super) fn create(context: Context<'_>) -> Result<Answer, Status> {
     }
     let mut warnings = decoded.warnings;
     warnings.extend(decoded.repeated_owners);
-    let of_finalizers = write::finalizer_warnings(context.resource, &[], &decoded.object.meta.finalizers);
+    let mut of_valid = write::finalizer_warnings(context.resource, &[], &decoded.object.meta.finalizers);
+    of_valid.extend(hooks::name_warning(context.resource, &decoded.object));
     let created = create_in(context, decoded.object, options, wrong_type);
     // Said of what is valid, also if it exists already.
     if created
@@ -45,7 +46,7 @@ pub(super) fn create(context: Context<'_>) -> Result<Answer, Status> {
         .err()
         .is_none_or(|status| status.reason == "AlreadyExists")
     {
-        warnings.extend(of_finalizers);
+        warnings.extend(of_valid);
     }
     let answer = created.and_then(|version| write::shown(&view, 201, &version));
     write::warned(answer, &warnings)

@@ -249,7 +249,12 @@ fn begin(server: &Shared, resource: &Resource, options: &DeleteOptions, object: 
     if graceful && object.meta.deletion_timestamp.is_some() {
         return shorten(options, object);
     }
-    set_propagation_finalizers(resource, options, object);
+    let kept = hooks::keeps(resource, object) == Kept::Yes;
+    let own_deletion = hooks::own_deletion(resource);
+    if own_deletion && kept && object.meta.deletion_timestamp.is_some() {
+        return Next::Stay;
+    }
+    set_propagation_finalizers(resource, options, own_deletion, object);
     if graceful {
         let grace = grace_of(options, object);
         mark(object, now, grace);
@@ -259,8 +264,9 @@ fn begin(server: &Shared, resource: &Resource, options: &DeleteOptions, object: 
             Next::Stay
         };
     }
-    let kept = hooks::keeps(resource, object) == Kept::Yes;
-    if object.meta.finalizers.is_empty() && !kept {
+    // The first delete only begins a deletion of its own, also where nothing keeps the object.
+    let begins = own_deletion && object.meta.deletion_timestamp.is_none();
+    if object.meta.finalizers.is_empty() && !kept && !begins {
         return Next::Remove;
     }
     if object.meta.deletion_timestamp.is_none() {
@@ -343,14 +349,14 @@ fn part<T: serde::de::DeserializeOwned + Default>(object: &Object, field: &str) 
         .unwrap_or_default()
 }
 
-fn set_propagation_finalizers(resource: &Resource, options: &DeleteOptions, object: &mut Object) {
+fn set_propagation_finalizers(resource: &Resource, options: &DeleteOptions, own_deletion: bool, object: &mut Object) {
     if resource.policy.default_propagation == Propagation::Unsupported {
         return;
     }
     let has = |finalizer: &str| object.meta.finalizers.iter().any(|present| present == finalizer);
     let by_default = resource.policy.default_propagation == Propagation::Orphan;
     let (orphan, foreground) = match (options.orphan_dependents, options.propagation_policy.as_deref()) {
-        (Some(orphan), _) => (orphan, false),
+        (Some(orphan), _) => (orphan, own_deletion && !orphan),
         (None, Some("Orphan")) => (true, false),
         (None, Some("Foreground")) => (false, true),
         (None, Some(_)) => (false, false),

@@ -6,7 +6,7 @@ use crate::answer::Answer;
 use crate::negotiate::Shape;
 use crate::status::Status;
 
-/// `GET` of one object.
+/// `GET` of one object, or of a subresource that shows the whole object.
 ///
 /// # Errors
 /// 404, 406, 500 for a resourceVersion that is no number, 504 for one in the future.
@@ -15,24 +15,15 @@ pub(super) async fn get(context: Context<'_>) -> Result<Answer, Status> {
     context.check_key(context.name())?;
     let raw = context.request.query.get("resourceVersion").unwrap_or_default();
     let bad = |text: String| {
-        // Nobody watches the cache of events on a real server: it reads them from the store, which has another text.
-        if !context.resource.custom && &*context.resource.plural == "events" {
+        // The store has another text than the cache.
+        if !context.is_cached() {
             return Status::bad_request(format!("invalid resource version: {text}"));
         }
         Status::untyped(text)
     };
     if let Version::At(rv) = parse_version(raw).map_err(bad)? {
-        context.server.wait_for_revision(rv).await?;
+        context.wait_for_revision(rv).await?;
     }
-    read(context, &view)
-}
-
-/// `GET` of one object, or of a subresource that shows the whole object.
-///
-/// # Errors
-/// 404, 406.
-pub(super) fn get_now(context: Context<'_>) -> Result<Answer, Status> {
-    let view = context.view(Shape::Object)?;
     read(context, &view)
 }
 

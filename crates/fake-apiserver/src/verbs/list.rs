@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Context;
 use super::options::{ListOptions, Match, Version};
 use crate::answer::Answer;
+use crate::gotext;
 use crate::json::Tape;
 use crate::negotiate::Shape;
 use crate::status::Status;
@@ -40,12 +41,12 @@ pub(super) async fn read_page(context: Context<'_>, options: &ListOptions) -> Re
         (Version::At(rv), Match::Exact) => (Some(rv), options.limit),
         (Version::At(rv), Match::Unset) if options.limit > 0 => (Some(rv), options.limit),
         (Version::At(rv), _) => {
-            context.server.wait_for_revision(rv).await?;
+            context.wait_for_revision(rv).await?;
             (None, options.limit)
         }
     };
     if let Some(rv) = at {
-        context.server.wait_for_revision(rv).await?;
+        context.wait_for_revision(rv).await?;
     }
     let page = read(context, options, &range, None, at, limit).map_err(|error| match error {
         ReadError::Compacted { .. } => Status::expired("The resourceVersion for the provided list is too old."),
@@ -72,7 +73,7 @@ async fn continue_page(context: Context<'_>, options: &ListOptions, raw: &str, r
         _ => None,
     };
     if let Some(rv) = at {
-        context.server.wait_for_revision(rv).await?;
+        context.wait_for_revision(rv).await?;
     }
     let page = read(context, options, &range, Some((&start, bound)), at, limit).map_err(|error| match error {
         ReadError::Compacted { .. } => expired_token(&token),
@@ -170,10 +171,10 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, NO_PAD.with_decode
 const TOKEN_VERSION: &str = "meta.k8s.io/v1";
 
 /// Where Go's decoder stops in a text that is not unpadded base64url.
-fn first_bad_byte(raw: &str) -> usize {
+fn first_bad_byte(raw: &[u8]) -> usize {
     let good = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-    raw.bytes()
-        .position(|byte| !good(byte))
+    raw.iter()
+        .position(|byte| !good(*byte))
         .unwrap_or_else(|| raw.len().saturating_sub(1))
 }
 
@@ -194,9 +195,10 @@ impl Token {
     /// 400 for what no server has made.
     pub(super) fn decode(raw: &str) -> Result<Self, Status> {
         let bad = |why: &str| Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
+        let raw = gotext::bytes(raw);
         let bytes = BASE64
-            .decode(raw)
-            .map_err(|_| bad(&format!("illegal base64 data at input byte {}", first_bad_byte(raw))))?;
+            .decode(&raw)
+            .map_err(|_| bad(&format!("illegal base64 data at input byte {}", first_bad_byte(&raw))))?;
         // Parsed twice, so that what is no JSON is refused with the text of Go's parser.
         Tape::parse(&bytes).map_err(|error| bad(&error.to_string()))?;
         let token: Self = serde_json::from_slice(&bytes).map_err(|error| bad(&error.to_string()))?;

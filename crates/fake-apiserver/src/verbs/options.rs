@@ -1,7 +1,7 @@
 //! The query options of list, watch and deletecollection, with the real rules and texts.
 
 use super::list::Token;
-use crate::codec::go_quote;
+use crate::gotext::go_quote;
 use crate::json::write::quoted;
 use crate::kinds::Resource;
 use crate::request::Query;
@@ -129,6 +129,11 @@ impl Unsettled {
         if let Some(token) = options.continue_token.as_deref().filter(|_| !self.watch) {
             // What is wrong with a token comes before what is wrong with a version.
             Token::decode(token)?;
+            if !matches!(self.version.as_str(), "" | "0") {
+                return Err(Status::bad_request(
+                    "specifying resource version is not allowed when using continue",
+                ));
+            }
         }
         options.version = parse_version(&self.version).map_err(|text| {
             if self.watch {

@@ -6,8 +6,9 @@ use super::Context;
 use super::update::{Part, check_identity, transact, undeterminable_name};
 use super::write;
 use crate::answer::Answer;
-use crate::codec::{DecodeError, FieldValidation, decode_patched, go_quote};
-use crate::json::Tape;
+use crate::codec::{DecodeError, FieldValidation, decode_patched};
+use crate::gotext::go_quote;
+use crate::json::{Kind, Tape};
 use crate::negotiate::{Representation, Shape};
 use crate::patch::{PatchError, PatchType, apply, check_syntax, field_findings};
 use crate::status::{Cause, Status, Subject};
@@ -17,8 +18,8 @@ use crate::status::{Cause, Status, Subject};
 /// # Errors
 /// 400, 404, 406, 409, 413, 415, 422.
 pub(super) fn patch(context: Context<'_>, part: Part) -> Result<Answer, Status> {
-    let view = context.view(Shape::Object)?;
     let patch_type = patch_type(context)?;
+    let view = context.view(Shape::Object)?;
     let options = write::options(context, "PatchOptions")?;
     check_syntax(&context.request.body).map_err(|error| patch_status(&error))?;
     let full = context.view_as(Representation::Full);
@@ -31,7 +32,8 @@ pub(super) fn patch(context: Context<'_>, part: Part) -> Result<Answer, Status> 
         warnings.clear();
         let mut current = Vec::with_capacity(old.object.canonical.len() + 96);
         full.write_object(&old.object, old.rv, &mut current);
-        let patched = apply(patch_type, &current, &context.request.body).map_err(|error| patch_status(&error))?;
+        let patched = apply(patch_type, &current, &context.request.body, options.validation)
+            .map_err(|error| patch_status(&error))?;
         check_type(context, &patched, options.validation, &mut warnings)?;
         let decoded = decode_patched(context.resource, &patched, options.validation);
         if options.validation == FieldValidation::Strict {
@@ -82,7 +84,7 @@ fn check_type(
         root.get(key)
             .is_none_or(|value| value.is_null() || value.as_str().is_some_and(|text| text.is_empty()))
     };
-    if !is_empty("apiVersion") || validation == FieldValidation::Strict {
+    if root.kind() != Kind::Object || !is_empty("apiVersion") || validation == FieldValidation::Strict {
         return Ok(());
     }
     if context.resource.custom {

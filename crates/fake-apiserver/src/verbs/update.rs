@@ -140,7 +140,7 @@ pub(super) fn transact(
         if let Some(status) = wrong_type {
             return Err(status);
         }
-        let new = settle(context, part, &current, wanted)?;
+        let new = settle(context, part, options, &current, wanted)?;
         let removes = removed_by_update(context.resource, &current, &new);
         let stored = Arc::new(Stored::of(context.resource, &new));
         if !removes && stored.canonical == old.object.canonical {
@@ -194,7 +194,13 @@ fn version_required(context: Context<'_>) -> Status {
 }
 
 /// The object that is stored when `wanted` replaces `old`.
-fn settle(context: Context<'_>, part: Part, old: &Object, wanted: Object) -> Result<Object, Status> {
+fn settle(
+    context: Context<'_>,
+    part: Part,
+    options: WriteOptions,
+    old: &Object,
+    wanted: Object,
+) -> Result<Object, Status> {
     let resource = context.resource;
     let status = &resource.policy.status;
     let mut new = match part {
@@ -216,6 +222,11 @@ fn settle(context: Context<'_>, part: Part, old: &Object, wanted: Object) -> Res
             }
             if status.writes_annotations {
                 new.meta.annotations = wanted.meta.annotations;
+                // What is not held back is written with it.
+                new.meta.generate_name = wanted.meta.generate_name;
+                if !hooks::keeps_owners_of_status(resource) {
+                    new.meta.owner_references = wanted.meta.owner_references;
+                }
             }
             if status.writes_finalizers {
                 new.meta.finalizers = wanted.meta.finalizers;
@@ -232,7 +243,12 @@ fn settle(context: Context<'_>, part: Part, old: &Object, wanted: Object) -> Res
     new.meta.resource_version.clear();
     new.meta.namespace.clone_from(&old.meta.namespace);
     keep_system_fields(&mut new.meta, &old.meta);
+    if !options.dry_run {
+        // It is dropped on the way to the store, which a dry run does not take.
+        new.meta.self_link.clear();
+    }
     hooks::before_write(resource, &mut new);
+    hooks::on_update(resource, old, &mut new);
     hooks::named(resource, &mut new);
     new.meta.generation = old.meta.generation;
     // A subresource's write is no change of the spec, whatever metadata it takes over.

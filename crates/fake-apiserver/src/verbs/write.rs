@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::{Context, WantedView};
 use crate::answer::Answer;
-use crate::codec::{ContentType, DecodeError, Decoded, FieldValidation, decode, go_quote};
+use crate::codec::{ContentType, DecodeError, Decoded, FieldValidation, decode};
+use crate::gotext::{self, go_quote, is_printable};
 use crate::json::write::quoted;
 use crate::kinds::{GenerationMode, Resource};
 use crate::managed_fields::{WriteContext, manager_name, track};
@@ -39,7 +40,7 @@ pub(super) fn options(context: Context<'_>, kind: &'static str) -> Result<WriteO
             "force",
         ));
     }
-    causes.extend(manager_cause(query.get("fieldManager").unwrap_or_default()));
+    causes.extend(manager_causes(query.get("fieldManager").unwrap_or_default()));
     causes.extend(dry_run_causes(query.all("dryRun")));
     let validation = match query.get("fieldValidation").unwrap_or_default() {
         "Strict" => FieldValidation::Strict,
@@ -64,21 +65,27 @@ pub(super) fn options(context: Context<'_>, kind: &'static str) -> Result<WriteO
 }
 
 /// What is wrong with the name of a field manager.
-fn manager_cause(manager: &str) -> Option<Cause> {
-    if manager.len() > 128 {
-        return Some(Cause::new(
-            "FieldValueTooLong",
-            "Too long: may not be more than 128 bytes",
-            "fieldManager",
-        ));
+fn manager_causes(manager: &str) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    if gotext::len(manager) > 128 {
+        let text = "Too long: may not be more than 128 bytes";
+        causes.push(Cause::new("FieldValueTooLong", text, "fieldManager"));
     }
-    let (at, bad) = manager.char_indices().find(|(_, c)| c.is_control())?;
-    let text = format!(
-        "Invalid value: {}: invalid character U+{:04X} (at position {at})",
-        go_quote(manager),
-        u32::from(bad)
-    );
-    Some(Cause::new("FieldValueInvalid", text, "fieldManager"))
+    let mut at = 0;
+    for chunk in gotext::bytes(manager).utf8_chunks() {
+        // Bytes that are no text count as characters that can be printed.
+        for (offset, bad) in chunk.valid().char_indices().filter(|(_, c)| !is_printable(*c)) {
+            let text = format!(
+                "Invalid value: {}: invalid character U+{:04X} (at position {})",
+                go_quote(manager),
+                u32::from(bad),
+                at + offset
+            );
+            causes.push(Cause::new("FieldValueInvalid", text, "fieldManager"));
+        }
+        at += chunk.valid().len() + chunk.invalid().len();
+    }
+    causes
 }
 
 /// What statuses about the options of a verb speak of.

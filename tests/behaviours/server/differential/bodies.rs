@@ -213,8 +213,13 @@ pub(super) fn spoil(rng: &mut Rng, kind: &Kind, body: &mut Content) {
                         "",
                         "Status",
                         "DeleteOptions",
+                        "PatchOptions",
+                        "WatchEvent",
                         "configmap",
                         "ConfigMapList",
+                        "List",
+                        "ConfigMap",
+                        "Deployment",
                     ],
                 )
                 .into(),
@@ -282,6 +287,37 @@ fn remove(value: &mut Value, key: &str) {
     if let Some(object) = value.as_object_mut() {
         object.remove(key);
     }
+}
+
+/// A value as YAML in block style; texts stand in quotes, as in JSON.
+pub(super) fn yaml(value: &Value) -> String {
+    fn block(value: &Value, indent: usize, out: &mut String) {
+        let open = |value: &Value| match value {
+            Value::Object(members) => !members.is_empty(),
+            Value::Array(items) => !items.is_empty(),
+            _ => false,
+        };
+        let mut entry = |head: &str, value: &Value| {
+            *out += &" ".repeat(indent);
+            *out += head;
+            if open(value) {
+                *out += "\n";
+                block(value, indent + 2, out);
+            } else {
+                *out += &format!(" {value}\n");
+            }
+        };
+        match value {
+            Value::Object(members) => members
+                .iter()
+                .for_each(|(key, member)| entry(&format!("{}:", Value::from(key.as_str())), member)),
+            Value::Array(items) => items.iter().for_each(|item| entry("-", item)),
+            _ => {}
+        }
+    }
+    let mut out = String::new();
+    block(value, 0, &mut out);
+    out
 }
 
 /// A patch with its media type.

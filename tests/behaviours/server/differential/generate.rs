@@ -31,25 +31,36 @@ const ACTS: &[(u8, Act)] = &[
     (4, Act::DeleteCollection),
 ];
 
+/// The kinds of one stretch of requests: few, so that requests meet what others have made.
+pub(super) struct Cast(Vec<&'static Kind>);
+
+impl Cast {
+    /// One of the first kinds, whose bodies are compared best, and some others.
+    pub(super) fn choose(rng: &mut Rng) -> Cast {
+        let mut kinds = vec![&KINDS[rng.usize(..3)]];
+        kinds.extend((0..OTHERS).map(|_| &KINDS[rng.usize(..KINDS.len())]));
+        Cast(kinds)
+    }
+
+    fn pick(&self, rng: &mut Rng) -> &'static Kind {
+        self.0[rng.usize(..self.0.len())]
+    }
+}
+
 /// The creation of a good object.
-pub(super) fn creation(rng: &mut Rng) -> Probe {
-    let kind = &KINDS[rng.usize(..KINDS.len())];
+pub(super) fn creation(rng: &mut Rng, cast: &Cast) -> Probe {
+    let kind = cast.pick(rng);
     let mut probe = good(rng, kind, Act::Create, "a");
     tame(kind, Act::Create, &mut probe);
     probe
 }
 
 /// The next request.
-pub(super) fn probe(rng: &mut Rng) -> Probe {
+pub(super) fn probe(rng: &mut Rng, cast: &Cast) -> Probe {
     if rng.u8(..32) == 0 {
         return of_no_resource(rng);
     }
-    // The first kinds are the ones whose bodies are compared best.
-    let kind = &KINDS[if rng.u8(..3) == 0 {
-        rng.usize(..3)
-    } else {
-        rng.usize(..KINDS.len())
-    }];
+    let kind = cast.pick(rng);
     let act = act(rng);
     let letter = pick(rng, &["a", "a", "a", "b", "c"]);
     let mut probe = good(rng, kind, act, letter);
@@ -79,6 +90,9 @@ fn act(rng: &mut Rng) -> Act {
     }
     Act::Get
 }
+
+/// How many kinds a cast has beside the first one.
+const OTHERS: usize = 6;
 
 fn has_body(act: Act) -> bool {
     matches!(act, Act::Create | Act::Update | Act::Patch | Act::Delete)
@@ -207,6 +221,15 @@ const FIELDS: &[&str] = &[
     "metadata.name=a\\",
     "metadata.name=a,",
     "involvedObject.name=a",
+    "spec.nodeName=n,status.phase!=Running",
+    "spec.unschedulable=false",
+    "status.successful=0",
+    "spec.restartPolicy=Always",
+    "spec.type=ClusterIP",
+    "reason=r",
+    "type=Normal,reason!=x",
+    "spec.schedulerName=default-scheduler",
+    "status.podIP=",
 ];
 const CONTINUES: &[&str] = &[
     "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6LTEsInN0YXJ0IjoiYSJ9",
@@ -279,8 +302,14 @@ fn odd_query(rng: &mut Rng, act: Act, probe: &mut Probe) {
         "dryRun" => pick(rng, &["All", "All", "All", "", "all", "None", "All,All"]),
         "fieldManager" => {
             let long = "m".repeat(129);
-            let manager = pick(rng, &["me", "", "a\u{7}b", "é", "a\nb", &long]);
-            probe.query.push(format!("{key}={}", escape(manager.as_bytes())));
+            let bells = format!("{long}\u{7}\u{a0}\u{7f}");
+            let manager = pick(rng, &["me", "", "a\u{7}b", "é", "a\nb", "a\u{e000}\0", &long, &bells]);
+            let manager = if rng.u8(..4) == 0 {
+                damage(rng, manager)
+            } else {
+                manager.as_bytes().to_vec()
+            };
+            probe.query.push(format!("{key}={}", escape(&manager)));
             return;
         }
         "fieldValidation" => pick(rng, &["Strict", "Strict", "Warn", "Ignore", "", "strict", "nope"]),
@@ -288,15 +317,12 @@ fn odd_query(rng: &mut Rng, act: Act, probe: &mut Probe) {
         "includeObject" => pick(rng, &["None", "Object", "Metadata", "nope"]),
         _ => pick(rng, FLAGS),
     };
-    let pair = match rng.u8(..24) {
+    let pair = match rng.u8(..20) {
         0 => key.to_owned(),
         1 => format!("{key}=%zz"),
         2 => format!("{key}={};x", place_or_escape(value)),
-        // Bytes that are no text are shown in other ways.
-        3 => format!(
-            "{key}={}",
-            escape(String::from_utf8_lossy(&damage(rng, value)).as_bytes())
-        ),
+        // Of which some are no text.
+        3 | 4 => format!("{key}={}", escape(&damage(rng, value))),
         _ => format!("{key}={}", place_or_escape(value)),
     };
     probe.query.push(pair);
@@ -359,6 +385,9 @@ fn odd_header(rng: &mut Rng, act: Act, probe: &mut Probe) {
         if rng.u8(..8) > 0 {
             probe.headers.push(("content-type", value.to_owned()));
         }
+        if let (Content::Json(body), "application/yaml", true) = (&probe.body, value, rng.bool()) {
+            probe.body = Content::Raw(bodies::yaml(body).into_bytes());
+        }
     } else {
         probe.headers.retain(|(name, _)| *name != "accept");
         probe.headers.push(("accept", pick(rng, ACCEPTS).to_owned()));
@@ -411,7 +440,10 @@ fn odd_path(rng: &mut Rng, probe: &mut Probe) {
         ),
         9 => format!(
             "{head}/{}",
-            escape(pick(rng, &["Bad_Name", "é", "a b", "x.y", "-a", "a:b", "{}", "A"]).as_bytes())
+            match pick(rng, &["Bad_Name", "é", "a b", "x.y", "-a", "a:b", "{}", "A", "a", "ab"]) {
+                text if rng.u8(..3) == 0 => escape(&damage(rng, text)),
+                text => escape(text.as_bytes()),
+            }
         ),
         10 => path.replacen("/v1/", pick(rng, &["/v2/", "/v1beta1/", "//", "/V1/"]), 1),
         11 => path.replacen("/v1/", "/v1/watch/", 1),

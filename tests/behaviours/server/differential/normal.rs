@@ -51,8 +51,8 @@ impl Normal {
 }
 
 /// Brings an answer in the form in which it is compared. `run` is what names of cluster objects begin with, `sent` is the
-/// body that was sent.
-pub(super) fn normal(probe: &Probe, run: &str, sent: &[u8], answer: &Answer) -> Normal {
+/// body that was sent, `version` the resource version that the request named, if it did.
+pub(super) fn normal(probe: &Probe, run: &str, sent: &[u8], version: Option<&str>, answer: &Answer) -> Normal {
     let warnings = answer
         .headers
         .get_all("warning")
@@ -61,7 +61,7 @@ pub(super) fn normal(probe: &Probe, run: &str, sent: &[u8], answer: &Answer) -> 
         .collect();
     let body = match serde_json::from_slice::<Value>(&answer.body) {
         _ if probe.method == "HEAD" || answer.body.is_empty() => Value::Null,
-        Ok(body) if body["kind"] == "Status" => status(body, sent),
+        Ok(body) if body["kind"] == "Status" => status(body, sent, version),
         Ok(body) if answer.code < 300 => object(probe, run, body),
         Ok(body) => body,
         Err(_) if answer.code < 300 => Value::Null,
@@ -75,14 +75,16 @@ pub(super) fn normal(probe: &Probe, run: &str, sent: &[u8], answer: &Answer) -> 
     }
 }
 
-fn status(mut body: Value, sent: &[u8]) -> Value {
+fn status(mut body: Value, sent: &[u8], version: Option<&str>) -> Value {
     if body.pointer("/details/uid").is_some() {
         body["details"]["uid"] = "UID".into();
     }
     if body.pointer("/metadata/continue").is_some() {
         body["metadata"]["continue"] = "TOKEN".into();
     }
-    texts(&mut body, &|text| cut(&masked(&without_dump(text), sent)));
+    texts(&mut body, &|text| {
+        cut(&without_version(&masked(&without_dump(text), sent), version))
+    });
     order(&mut body);
     body
 }
@@ -130,6 +132,15 @@ fn without_dump(text: &str) -> String {
         ends
     });
     format!("{head}…{}", &rest[end.unwrap_or(rest.len())..])
+}
+
+/// A text that quotes the version that the request named, or the one like it that is none, with that masked.
+fn without_version(text: &str, version: Option<&str>) -> String {
+    let Some(version) = version else {
+        return text.to_owned();
+    };
+    text.replace(&format!("\"{version}\""), "\"RV\"")
+        .replace(&format!("\"{version}0\""), "\"RV0\"")
 }
 
 fn texts(value: &mut Value, change: &dyn Fn(&str) -> String) {
@@ -315,6 +326,16 @@ fn single(kind: &Kind, object: &mut Value) {
         && let Some(labels) = metadata.get_mut("labels").and_then(Value::as_object_mut)
     {
         labels.retain(|key, _| !key.contains("controller-uid") && !key.contains("job-name"));
+        if labels.is_empty() {
+            metadata.remove("labels");
+        }
+    }
+    // Owners that the request has put there by their uid.
+    let owners = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut);
+    for owner in owners.into_iter().flatten() {
+        if owner["uid"].as_str().and_then(uid).is_some() {
+            owner["uid"] = "UID".into();
+        }
     }
     // A name that the server has made of a uid.
     if metadata.get("name").and_then(Value::as_str).and_then(uid) == Some(36) {

@@ -76,6 +76,7 @@ impl Pair {
 
     async fn ask_one(&self, server: &Server, probe: &Probe) -> Normal {
         let (uid, version) = self.identity(server, probe).await;
+        let named = probe.uri().contains("{rv}") || probe.body.bytes().windows(4).any(|part| part == b"{rv}");
         let places = [("uid", uid.as_str()), ("rv", version.as_str())];
         let uri = self.filled(&probe.uri(), &places);
         let uri = String::from_utf8(uri).expect("it was text");
@@ -88,7 +89,7 @@ impl Pair {
         let sent = self.filled_bytes(&probe.body.bytes(), &places);
         let request = request.raw(sent.clone());
         match request.attempt(probe.watches()).await {
-            Some(answer) => normal(probe, &self.run(), &sent, &answer),
+            Some(answer) => normal(probe, &self.run(), &sent, named.then_some(&version), &answer),
             None => Normal::broken(),
         }
     }
@@ -102,6 +103,8 @@ impl Pair {
             return absent;
         }
         let path = String::from_utf8(self.filled(&probe.object_path(), &[])).expect("it was text");
+        // The old form of a watch does not end by itself.
+        let path = path.replacen("/watch/", "/", 1);
         let answer = server.get(&path).await;
         if answer.code != 200 {
             return absent;
