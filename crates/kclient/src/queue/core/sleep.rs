@@ -88,13 +88,22 @@ impl<T: Clone + Eq> Core<T> {
         waker: Waker,
         now: Option<Tick>,
     ) -> (Look<T>, Option<Waker>) {
+        self.promote(now);
+        let fresh = self.news.fresh;
         match self.take(now) {
             Take::Empty => {
                 let replaced = self.consumers.sleep(ticket, waker);
                 (Look::Asleep(self.keep_time(*ticket)), replaced)
             }
             found => {
-                let left = ticket.take().and_then(|ticket| self.leave(ticket));
+                let Some(ticket) = ticket.take() else {
+                    return (Look::Found(found), None);
+                };
+                let left = self.leave(ticket);
+                if left.is_none() {
+                    // It was woken for a key and has got one: those that became ready at this look need others.
+                    self.news.fresh = fresh.min(self.ready.len());
+                }
                 (Look::Found(found), left)
             }
         }

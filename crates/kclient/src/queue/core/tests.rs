@@ -256,6 +256,45 @@ fn a_consumer_that_its_timer_woke_is_not_woken_again() {
     }
 }
 
+// A consumer that was woken for one key, and that finds another one due when it comes to look, takes the first and wakes
+// somebody for the second: its own wake-up was for the one that it took.
+// [Q16]
+#[test]
+fn a_key_that_falls_due_as_a_woken_consumer_looks_wakes_another() {
+    let mut core = Core::<u32>::new(false);
+    for (key, due) in [(1, 10), (2, 10), (3, 30)] {
+        core.add_at(u64::from(key), &key, 0, at(due), at(0));
+    }
+    assert_eq!(follow(&mut core), 0, "nobody sleeps");
+    let mut consumers = [None; 3];
+    for consumer in &mut consumers {
+        let look = core.look(consumer, Waker::noop().clone(), Some(at(0))).0;
+        assert!(matches!(look, Look::Asleep(_)));
+    }
+    assert_eq!((follow(&mut core), core.sleepers()), (0, 3));
+    // The first one keeps the time. It takes one of the two keys that are due, and wakes somebody for the other one.
+    let mut slots = Vec::new();
+    let mut look = |core: &mut Core<u32>, consumer: usize, now: u64| {
+        let Look::Found(Take::Item(item)) = core
+            .look(&mut consumers[consumer], Waker::noop().clone(), Some(at(now)))
+            .0
+        else {
+            panic!("a key is ready")
+        };
+        slots.push(item.slot);
+        follow(core)
+    };
+    assert_eq!(look(&mut core, 0, 10), 1);
+    // Who was woken comes late: the third key is due, too.
+    assert_eq!(look(&mut core, 2, 30), 1, "the third key wakes the last sleeper");
+    assert_eq!(look(&mut core, 1, 30), 0);
+    assert_eq!(core.sleepers(), 0);
+    for slot in slots {
+        core.finish(slot, Finish::default(), Some(at(30)));
+    }
+    core.check_invariants();
+}
+
 // An add spares the timekeeper while another consumer sleeps, so that the timer need not change hands.
 #[test]
 fn an_add_wakes_the_timekeeper_last() {
