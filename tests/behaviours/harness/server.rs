@@ -280,7 +280,7 @@ impl Request<'_> {
     /// body of an answer with code 200 is left unread: it may be a watch, without end.
     pub(crate) async fn attempt(self, only_head: bool) -> Option<Answer> {
         let described = format!("{} {}", self.method, self.path);
-        let sent = limited(&described, self.try_start()).await;
+        let sent = limited(&described, Box::pin(self.try_start())).await;
         let (head, body) = sent.ok()?.into_parts();
         let body = if only_head && head.status == http::StatusCode::OK {
             Bytes::new()
@@ -302,7 +302,7 @@ impl Request<'_> {
 
     async fn start(self) -> http::Response<Body> {
         let described = format!("{} {}", self.method, self.path);
-        limited(&described, self.try_start())
+        limited(&described, Box::pin(self.try_start()))
             .await
             .unwrap_or_else(|e| panic!("{described}: {e}"))
     }

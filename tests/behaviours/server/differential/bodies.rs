@@ -202,29 +202,7 @@ pub(super) fn spoil(rng: &mut Rng, kind: &Kind, body: &mut Content) {
                 .into(),
             };
         }
-        1 => {
-            value["kind"] = match rng.u8(..4) {
-                0 => any_value(rng),
-                _ => pick(
-                    rng,
-                    &[
-                        "Pod",
-                        "Nope",
-                        "",
-                        "Status",
-                        "DeleteOptions",
-                        "PatchOptions",
-                        "WatchEvent",
-                        "configmap",
-                        "ConfigMapList",
-                        "List",
-                        "ConfigMap",
-                        "Deployment",
-                    ],
-                )
-                .into(),
-            };
-        }
+        1 => value["kind"] = odd_kind(rng),
         2 => {
             for field in ["apiVersion", "kind"] {
                 if rng.bool() {
@@ -283,6 +261,30 @@ pub(super) fn spoil(rng: &mut Rng, kind: &Kind, body: &mut Content) {
     }
 }
 
+fn odd_kind(rng: &mut Rng) -> Value {
+    match rng.u8(..4) {
+        0 => any_value(rng),
+        _ => pick(
+            rng,
+            &[
+                "Pod",
+                "Nope",
+                "",
+                "Status",
+                "DeleteOptions",
+                "PatchOptions",
+                "WatchEvent",
+                "configmap",
+                "ConfigMapList",
+                "List",
+                "ConfigMap",
+                "Deployment",
+            ],
+        )
+        .into(),
+    }
+}
+
 fn remove(value: &mut Value, key: &str) {
     if let Some(object) = value.as_object_mut() {
         object.remove(key);
@@ -304,7 +306,9 @@ pub(super) fn yaml(value: &Value) -> String {
                 *out += "\n";
                 block(value, indent + 2, out);
             } else {
-                *out += &format!(" {value}\n");
+                *out += " ";
+                *out += &value.to_string();
+                *out += "\n";
             }
         };
         match value {
