@@ -58,6 +58,9 @@ enum Command {
         course: measure::Course,
         #[arg(long, value_enum)]
         of: ours::Of,
+        /// Give the client a runtime of one worker.
+        #[arg(long)]
+        own_worker: bool,
     },
     /// Measures kube-runtime's reflector.
     KubeRuntime {
@@ -99,7 +102,7 @@ pub fn run(counter: Option<&'static Counter>) -> anyhow::Result<()> {
     match Cli::parse().command {
         Command::Prepare { dir, pods, events } => prepare::prepare(&dir, pods, events),
         Command::Serve { dir, protobuf } => serve::serve(&dir, protobuf),
-        Command::Ours { course, of } => ours::run(course, of)?.print(),
+        Command::Ours { course, of, own_worker } => ours::run(course, of, own_worker)?.print(),
         Command::KubeRuntime { course } => kube_runtime_peer::run(course)?.print(),
         Command::Floor { dir, pods } => floor::run(&dir, pods)?.print(),
         Command::Handlers { server, handlers } => handlers::run(server, handlers)?.print(),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use k8s_openapi::api::core::v1::Pod;
 use kube_client::{Client, HandlerOptions, Informer, InformerOptions, Object, on_event};
+use tokio::runtime::{Builder, Handle};
 
 use crate::measure::{self, Course, Seen};
 use crate::outcome::Outcome;
@@ -19,11 +20,17 @@ pub(crate) enum Of {
     Tiny,
 }
 
-pub(crate) fn run(course: Course, of: Of) -> anyhow::Result<Outcome> {
+/// With `own_worker`, the client, its connections and its handlers have a runtime of one worker to themselves; the rest of
+/// the program, here what waits for the outcome, has the usual one.
+pub(crate) fn run(course: Course, of: Of, own_worker: bool) -> anyhow::Result<Outcome> {
+    let own = own_worker
+        .then(|| Builder::new_multi_thread().worker_threads(1).enable_all().build())
+        .transpose()?;
+    let handle = own.as_ref().map(|runtime| runtime.handle().clone());
     match of {
-        Of::Full => informer::<Pod>(course),
-        Of::Slim => informer::<SlimPod>(course),
-        Of::Tiny => informer::<TinyPod>(course),
+        Of::Full => informer::<Pod>(course, handle),
+        Of::Slim => informer::<SlimPod>(course, handle),
+        Of::Tiny => informer::<TinyPod>(course, handle),
     }
 }
 
@@ -34,8 +41,12 @@ pub(crate) async fn client(server: SocketAddr) -> anyhow::Result<Client> {
 }
 
 #[tokio::main]
-async fn informer<K: Object<DynamicType: Default>>(course: Course) -> anyhow::Result<Outcome> {
-    let client = client(course.server).await?;
+async fn informer<K: Object<DynamicType: Default>>(course: Course, own: Option<Handle>) -> anyhow::Result<Outcome> {
+    // A client's tasks run where it was built.
+    let client = match own {
+        Some(own) => own.spawn(client(course.server)).await??,
+        None => client(course.server).await?,
+    };
     let informer: Informer<K> = client.informers().typed(InformerOptions::default())?;
     let start = async |seen: Arc<Seen>| {
         let handler =

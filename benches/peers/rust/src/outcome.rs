@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 /// | `relist_peak` | the most that was resident while an unchanged list came again |
 /// | `events_ns` | from the order to send the events until the handler has seen the last |
 /// | `…_cpu_ns` | processor time of the process meanwhile, all threads |
+/// | `sync_ns` of the floor | decoding as many objects as there are pods, keeping them |
 /// | `kept_ns` | as `events_ns`, of the floor that keeps the objects |
 /// | `heap` | bytes in use after the sync, less those before: requested (Rust), or live after a collection (Go) |
 /// | `allocations` | allocations during the events |

@@ -59,6 +59,7 @@ pub(crate) struct Size {
 pub(crate) enum Contestant {
     Ours,
     Floor,
+    OursWorker,
     OursMimalloc,
     FloorMimalloc,
     KubeRuntime,
@@ -81,11 +82,12 @@ impl Scenario {
     pub(crate) fn contestants(self) -> &'static [Contestant] {
         use Contestant::{
             Floor, FloorMimalloc, GoJson, GoPriorityQueue, GoProtobuf, GoQueue, GoTransform, Handlers, KubeRuntime,
-            OurNext, OurPriorities, OurQueue, Ours, OursMimalloc, Slim, Tiny,
+            OurNext, OurPriorities, OurQueue, Ours, OursMimalloc, OursWorker, Slim, Tiny,
         };
         match self {
             Scenario::Pods => &[
                 Ours,
+                OursWorker,
                 Floor,
                 KubeRuntime,
                 GoJson,
@@ -119,6 +121,7 @@ impl Contestant {
         match self {
             Contestant::Ours => "Watershed",
             Contestant::Floor => "`serde_json`, no managedFields",
+            Contestant::OursWorker => "Watershed, on a worker of its own",
             Contestant::OursMimalloc => "Watershed, mimalloc",
             Contestant::FloorMimalloc => "`serde_json`, no managedFields, mimalloc",
             Contestant::KubeRuntime => "kube-runtime",
@@ -172,6 +175,7 @@ impl Contestant {
     fn args(self) -> &'static [&'static str] {
         match self {
             Contestant::Ours | Contestant::OursMimalloc => &["ours", "--of=full"],
+            Contestant::OursWorker => &["ours", "--of=full", "--own-worker"],
             Contestant::Slim => &["ours", "--of=slim"],
             Contestant::Tiny => &["ours", "--of=tiny"],
             Contestant::Floor | Contestant::FloorMimalloc => &["floor"],

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::FutureExt;
 use http_body_util::BodyExt;
 use kube::client::Body;
 use tokio::time::{Instant, timeout_at};
@@ -23,8 +22,6 @@ pub(crate) struct Connection {
     deadline: Instant,
     // How long what is awaited may take from here, and when that is over; until it is lifted.
     limit: Option<(Duration, Instant)>,
-    // An end or error that `read_ready` met, for `read` to tell.
-    ended: Option<Result<Read, ReadError>>,
 }
 
 /// What reading brought.
@@ -70,7 +67,6 @@ impl Connection {
             last_data: now,
             deadline: now + timeout + Duration::from_secs(30),
             limit: None,
-            ended: None,
         }
     }
 
@@ -85,9 +81,6 @@ impl Connection {
 
     /// Waits for the next chunk, at most `silence` after the last one. Every line must have been taken before.
     pub(crate) async fn read(&mut self, silence: Option<Duration>) -> Result<Read, ReadError> {
-        if let Some(ended) = self.ended.take() {
-            return ended;
-        }
         let silence = silence.map(|silence| (self.last_data + silence, ReadError::Silent(silence)));
         let late = self.limit.map(|(after, at)| (at, ReadError::Late(after)));
         let (mut limit, mut missed) = (self.deadline, ReadError::Overdue);
@@ -108,28 +101,6 @@ impl Connection {
                     } // else trailers: they say nothing
                 }
             }
-        }
-    }
-
-    /// Takes the next chunk if it is there already, so that a flood is handled in batches.
-    pub(crate) fn read_ready(&mut self) -> bool {
-        if self.ended.is_some() {
-            return false;
-        }
-        match self.body.frame().now_or_never() {
-            None => false,
-            Some(None) => {
-                self.ended = Some(Ok(Read::End));
-                false
-            }
-            Some(Some(Err(error))) => {
-                self.ended = Some(Err(ReadError::Broken(Box::new(error))));
-                false
-            }
-            Some(Some(Ok(frame))) => frame.into_data().is_ok_and(|chunk| {
-                self.take(chunk);
-                true
-            }),
         }
     }
 

@@ -105,12 +105,12 @@ impl<K: Object> Reflector<K> {
                 lent = true;
             }
             self.flush(&mut pending);
+            // Handlers get their turn before anything more is read: a flood must not pile up in their queues, and what they
+            // give back is freed while this processor's cache holds it.
+            tokio::task::yield_now().await;
             if taken? == Lines::More {
-                // Handlers get their turn between batches: a flood must not pile up in their queues.
-                tokio::task::yield_now().await;
                 continue;
             }
-            tokio::task::consume_budget().await;
             let silence = self.has_bookmarks.then_some(SILENCE_WITH_BOOKMARKS);
             // Renewed when it is over, not with each change: to set a timer costs more than a small change.
             if lent && linger.is_elapsed() {
@@ -150,7 +150,6 @@ impl<K: Object> Reflector<K> {
                     }
                 }
                 Some(None) => {} // an empty line
-                None if connection.read_ready() => {}
                 None => return Ok(Lines::NoMore),
             }
         }
