@@ -28,9 +28,10 @@ use kube::core::Selector;
 use kube_client::{
     EventHandler, HandlerOptions, Index, IndexDef, Object, ObjectKey, RegisterError, Registration, Stopped,
 };
+use serde_json::Value;
 
 use crate::traits::{Informer, Reader, Writer};
-use crate::write::{Deleted, Patch, Subresource, WriteError};
+use crate::write::{Deleted, Patch, Selection, Subresource, SubresourceCall, WriteError};
 
 mockall::mock! {
     /// A [`Reader`].
@@ -85,8 +86,9 @@ mockall::mock! {
         async fn delete_collection<'a>(
             &self,
             namespace: Option<&'a str>,
-            selector: &Selector,
+            selection: &Selection,
             options: &DeleteParams,
         ) -> Result<Vec<K>, WriteError>;
+        async fn subresource(&self, key: &ObjectKey, name: &str, call: &SubresourceCall) -> Result<Value, WriteError>;
     }
 }
