@@ -16,4 +16,5 @@ mod kubectl;
 mod marks;
 mod queue;
 mod server;
+mod testing;
 mod views;
