@@ -14,6 +14,7 @@ mod harness;
 mod informer;
 mod kubectl;
 mod marks;
+mod multi_kind;
 mod queue;
 mod server;
 mod testing;
