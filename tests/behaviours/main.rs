@@ -10,6 +10,7 @@ mod client;
 mod controller;
 mod delayed;
 mod discovery;
+mod guide;
 mod harness;
 mod informer;
 mod kubectl;

@@ -208,7 +208,7 @@ async fn the_watcher_follows_four_kinds(server: Server) {
     reach(format!("{web}; patience: 5 s, 0 retries\n")).await;
     policies
         .edit(&ObjectKey::namespaced(ours, "patience"), |policy| {
-            policy.spec.retries = 2
+            policy.spec.retries = 2;
         })
         .await;
     reach(format!("{web}; patience: 5 s, 2 retries\n")).await;
