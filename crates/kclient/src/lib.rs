@@ -10,6 +10,7 @@
 //! - [`handler`] turns events into keys in a queue.
 //! - [`queue`] reconciles keys: retries with back-off, priorities, clean stop. It knows nothing of Kubernetes, and with
 //!   `default-features = false, features = ["queue"]` it is all there is in this crate.
+//! - `testing` (feature `testing`) has what tests of a controller need, on an API server in memory.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -71,6 +72,8 @@ pub mod owner;
 pub mod queue;
 #[cfg(feature = "queue")]
 mod sync;
+#[cfg(feature = "testing")]
+pub mod testing;
 #[cfg(feature = "client")]
 mod traits;
 #[cfg(feature = "client")]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 use crate::error::Stopped;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, Waiters, wake_all};
 
 /// The half of a handler that its owner holds.
 ///
@@ -41,6 +41,23 @@ pub(crate) trait Registered: Send + Sync {
 impl Registration {
     pub(crate) fn new(inner: Arc<dyn Registered>) -> Self {
         Self { inner }
+    }
+
+    /// A registration of no informer, for mocks of what registers handlers: it has synced, and [`remove`](Self::remove)
+    /// stops it. To every informer it is foreign.
+    ///
+    /// ```
+    /// use kube_client::Registration;
+    ///
+    /// let registration = Registration::detached();
+    /// assert!(registration.has_synced() && !registration.is_stopped());
+    /// registration.remove();
+    /// assert!(registration.is_stopped());
+    /// ```
+    pub fn detached() -> Self {
+        Self::new(Arc::new(Detached {
+            waiting: Mutex::new(Some(Waiters::default())),
+        }))
     }
 
     pub(crate) fn owner(&self) -> usize {
@@ -107,6 +124,53 @@ impl Registration {
     #[must_use = "dropping the guard removes the handler"]
     pub fn guard(self) -> RegistrationGuard {
         RegistrationGuard { registration: self }
+    }
+}
+
+/// What stands behind a registration of no informer.
+struct Detached {
+    // Who waits for the removal; `None` once it was removed.
+    waiting: Mutex<Option<Waiters>>,
+}
+
+impl Registered for Detached {
+    fn has_synced(&self) -> bool {
+        true
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.waiting.lock().is_none()
+    }
+
+    fn poll_synced(&self, _: &mut Option<u64>, _: &mut Context<'_>) -> Poll<Result<(), Stopped>> {
+        Poll::Ready(Ok(()))
+    }
+
+    /// On `Pending`, `waiting` keeps the waker, and `remove` wakes it.
+    fn poll_removed(&self, ticket: &mut Option<u64>, cx: &mut Context<'_>) -> Poll<()> {
+        let waker = cx.waker().clone();
+        let mut waiting = self.waiting.lock();
+        let Some(waiters) = &mut *waiting else {
+            return Poll::Ready(());
+        };
+        let replaced = waiters.register(ticket, waker);
+        drop(waiting);
+        drop(replaced);
+        Poll::Pending
+    }
+
+    fn forget(&self, ticket: Option<u64>) {
+        let forgotten = self.waiting.lock().as_mut().and_then(|waiters| waiters.forget(ticket));
+        drop(forgotten);
+    }
+
+    fn remove(&self) {
+        let waiting = self.waiting.lock().take();
+        wake_all(waiting.map(|mut waiters| waiters.take()).unwrap_or_default());
+    }
+
+    fn owner(&self) -> usize {
+        std::ptr::from_ref(self).addr()
     }
 }
 
@@ -208,5 +272,34 @@ impl Future for Removed {
 impl Drop for Removed {
     fn drop(&mut self) {
         self.inner.forget(self.ticket);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn detached_registration_tells_of_its_removal() {
+        let registration = Registration::detached();
+        assert_eq!(registration.synced().now_or_never(), Some(Ok(())));
+        let mut dropped = Box::pin(registration.removed());
+        assert_eq!((&mut dropped).now_or_never(), None);
+        drop(dropped);
+        let waiting = tokio::spawn(registration.removed());
+        tokio::task::yield_now().await; // it waits now
+        assert!(!registration.is_stopped() && !waiting.is_finished());
+        registration.remove();
+        waiting.await.unwrap();
+        assert!(registration.is_stopped() && registration.has_synced());
+        assert_eq!(registration.removed().now_or_never(), Some(()));
+        assert_eq!(
+            registration.synced().now_or_never(),
+            Some(Ok(())),
+            "it had synced before"
+        );
+        assert_ne!(registration.owner(), Registration::detached().owner());
     }
 }

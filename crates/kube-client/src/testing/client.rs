@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 
 use fake_apiserver::FakeApiServer;
+use serde::Serialize;
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -29,6 +30,44 @@ impl TestClient {
     /// A client over an in-memory server of its own: [`server`](Self::server) is it.
     pub fn fake() -> Self {
         Self::on(&FakeApiServer::new())
+    }
+
+    /// A client over an in-memory server of its own that holds these objects from the start, in one kind or as JSON; more go
+    /// in with [`load`](Self::load). They need `apiVersion` and `kind`, as all Kubernetes types write them. Their namespaces
+    /// are made, unless they are among the objects.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use kube_client::InformerOptions;
+    /// use kube_client::testing::TestClient;
+    ///
+    /// let mut settings = ConfigMap::default();
+    /// settings.metadata.name = Some("settings".into());
+    /// settings.metadata.namespace = Some("shop".into());
+    ///
+    /// let client = TestClient::with_objects([settings]);
+    /// let maps = client.informers().typed::<ConfigMap>(InformerOptions::default())?;
+    /// client.sync().await;
+    /// assert!(maps.get(&"shop/settings".parse()?).is_some());
+    /// client.end().await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the server refuses an object, with its reason.
+    #[track_caller]
+    pub fn with_objects(objects: impl IntoIterator<Item = impl Serialize>) -> Self {
+        let server = objects
+            .into_iter()
+            .try_fold(FakeApiServer::builder(), |server, object| server.object(&object));
+        match server.and_then(fake_apiserver::Builder::build) {
+            Ok(server) => Self::on(&server),
+            Err(error) => panic!("the in-memory server does not take what it should hold: {error}"),
+        }
     }
 
     /// A client over this in-memory server, which nobody else watches at the end of the test.
@@ -67,6 +106,19 @@ impl TestClient {
     /// If this client was made by [`new`](Self::new).
     pub fn server(&self) -> &FakeApiServer {
         self.server.as_ref().expect("this client was made without its server")
+    }
+
+    /// Puts an object into the in-memory server without a request, with the status that it has; watches see it like any other.
+    /// It needs `apiVersion` and `kind`. Its namespace is made if it does not exist.
+    ///
+    /// # Panics
+    ///
+    /// If the server refuses the object, as one that is there already, with its reason; or if this client was made by [`new`](Self::new).
+    #[track_caller]
+    pub fn load(&self, object: &impl Serialize) {
+        if let Err(error) = self.server().load(object) {
+            panic!("the in-memory server does not take the object: {error}");
+        }
     }
 
     /// Starts every informer and waits until each cache is filled, as [`Client::run_and_wait`] with a token of its own.
