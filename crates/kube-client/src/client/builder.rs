@@ -151,7 +151,8 @@ impl ClientBuilder {
         self
     }
 
-    /// Reads the configuration and builds the client. The cluster is not contacted.
+    /// Reads the configuration and builds the client. The cluster is not contacted. The current runtime is [where the client
+    /// runs](crate#where-it-runs).
     ///
     /// Connections have TCP keepalive of 30 s, so that a peer that is gone is noticed while a watch is quiet; through a proxy
     /// they are made by kube, without it.
@@ -205,7 +206,8 @@ impl ClientBuilder {
         self.finish(kube, informers, tune, packed)
     }
 
-    /// Builds the client over a connection that was made elsewhere.
+    /// Builds the client over a connection that was made elsewhere. The current runtime is [where the client
+    /// runs](crate#where-it-runs); the connection may have another.
     ///
     /// # Errors
     ///
