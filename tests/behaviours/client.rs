@@ -2,9 +2,13 @@
 
 mod apply;
 mod constructors;
+mod ensure;
 mod errors;
+mod finalizers;
+mod owners;
 mod reads;
 mod retry;
+mod subresources;
 mod writes;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};

@@ -6,7 +6,7 @@ mod changes;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kclient::{
     Activation, Client, DeleteParams, Filter, Index, Informer, InformerExt, ObjectKey, Patch, PatchParams,
-    Registration, Selector, Subresource, WriteError, Writer, WriterExt,
+    Registration, Selection, Subresource, SubresourceCall, WriteError, Writer, WriterExt,
 };
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube_client::testing::{EventLog, TestClient, assert_eventually};
@@ -114,12 +114,16 @@ async fn absent_kind(server: Server) {
         client.patch(&key, &patch, Subresource::Main, &params).await
     ));
     assert!(is_not_installed(client.delete_object(&key).await));
-    let (all, params) = (Selector::default(), DeleteParams::default());
+    let (all, params) = (Selection::default(), DeleteParams::default());
     let error = client
         .delete_collection(Some(namespace.name()), &all, &params)
         .await
         .unwrap_err();
     assert!(matches!(error, WriteError::KindNotInstalled { .. }));
+    let scale = client.subresource(&key, "scale", &SubresourceCall::Get).await;
+    assert!(matches!(scale, Err(WriteError::KindNotInstalled { .. })));
+    let absent = client.ensure_absent(&key, &params).await.unwrap();
+    assert!(!absent.was_there(), "what has no kind is not there");
     assert_eq!(
         client.delete_object(&key).await.unwrap_err().to_string(),
         format!("cannot delete Widget {key}: the kind is not installed")

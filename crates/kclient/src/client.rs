@@ -10,20 +10,21 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
-use kube::api::{DeleteParams, PatchParams, PostParams};
+use kube::api::{DeleteParams, PatchParams, PostParams, ValidationDirective};
 use kube::core::{ApiResource, DynamicObject, PartialObjectMeta, Selector};
 use kube_client::{
     Activation, EventHandler, HandlerOptions, Index, IndexDef, Object, ObjectKey, RegisterError, Registration, Stopped,
     View,
 };
 use serde::Serialize;
+use serde_json::Value;
 use tokio::sync::watch;
 
 pub use self::read::ReadClient;
 pub use self::write::WriteClient;
 use crate::filter::Filter;
 use crate::traits::{Informer, Reader, Writer};
-use crate::write::{Deleted, Patch, Subresource, WriteError};
+use crate::write::{Deleted, Patch, Selection, Subresource, SubresourceCall, WriteError};
 
 /// A client of one kind: cached reads, direct writes, event handlers. Cheap to clone; clones are the same client.
 ///
@@ -142,6 +143,24 @@ impl<K: Object> Client<K> {
     /// [`Active`](Activation::Active) from the start.
     pub fn activation(&self) -> watch::Receiver<Activation> {
         self.reader.activation()
+    }
+
+    /// The same client, whose writes are by this field manager; see [`WriteClient::with_field_manager`].
+    #[must_use]
+    pub fn with_field_manager(&self, name: impl Into<String>) -> Self {
+        Self {
+            reader: self.reader.clone(),
+            writer: self.writer.with_field_manager(name),
+        }
+    }
+
+    /// The same client, whose writes are validated this way; see [`WriteClient::with_field_validation`].
+    #[must_use]
+    pub fn with_field_validation(&self, validation: ValidationDirective) -> Self {
+        Self {
+            reader: self.reader.clone(),
+            writer: self.writer.with_field_validation(validation),
+        }
     }
 
     /// The half that reads. It is this client, for all that concerns handlers and sync.
@@ -282,10 +301,14 @@ impl<K: Object + Serialize> Writer<K> for Client<K> {
     async fn delete_collection<'a>(
         &self,
         namespace: Option<&'a str>,
-        selector: &Selector,
+        selection: &Selection,
         options: &DeleteParams,
     ) -> Result<Vec<K>, WriteError> {
-        self.writer.delete_collection(namespace, selector, options).await
+        self.writer.delete_collection(namespace, selection, options).await
+    }
+
+    async fn subresource(&self, key: &ObjectKey, name: &str, call: &SubresourceCall) -> Result<Value, WriteError> {
+        self.writer.subresource(key, name, call).await
     }
 }
 

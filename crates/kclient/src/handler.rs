@@ -16,6 +16,7 @@ pub mod predicate;
 mod queued;
 
 pub use closures::{EventClosures, event_handler, filtered_object_handler, object_handler, spec_change_handler};
+pub(crate) use owner::group;
 pub use owner::{ParentHandler, enqueue_for_parent, enqueue_for_parent_kind};
 pub use predicate::{Only, only, spec_changed};
 pub use queued::{EnqueueFor, LOW_PRIORITY, QueueHandler, QueueHandlers, annotated_keys, enqueue_for};

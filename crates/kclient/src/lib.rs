@@ -5,6 +5,8 @@
 //!   is tested without a server, with the mocks of feature `mock`.
 //! - [`Filter`] says what a client shows: selectors of the server, and object filters that may change their mind at run time,
 //!   such as [`DiscoveryNamespaces`]. [`Client::delayed`] is a client of a kind that may not be installed.
+//! - [`WriterExt`] has what controllers write by: updates that are tried again, create or update, ensure that it is absent, apply.
+//!   [`finalizer`] holds objects back until they are cleaned up after, [`owner`] says whose an object is.
 //! - [`handler`] turns events into keys in a queue.
 //! - [`queue`] reconciles keys: retries with back-off, priorities, clean stop. It knows nothing of Kubernetes, and with
 //!   `default-features = false, features = ["queue"]` it is all there is in this crate.
@@ -57,11 +59,15 @@ mod ext;
 #[cfg(feature = "client")]
 mod filter;
 #[cfg(feature = "client")]
+pub mod finalizer;
+#[cfg(feature = "client")]
 pub mod handler;
 #[cfg(feature = "mock")]
 pub mod mock;
 #[cfg(feature = "client")]
 mod namespaces;
+#[cfg(feature = "client")]
+pub mod owner;
 #[cfg(feature = "queue")]
 pub mod queue;
 #[cfg(feature = "queue")]
@@ -94,7 +100,10 @@ pub use namespaces::{DiscoveryNamespaces, SelectorError};
 #[cfg(feature = "client")]
 pub use traits::{Informer, ReadWrite, Reader, Writer};
 #[cfg(feature = "client")]
-pub use write::{Deleted, Operation, Patch, Subresource, WriteError, ignore_not_found};
+pub use write::{
+    Absence, Deleted, EditOutcome, Operation, Outcome, Patch, Selection, Subresource, SubresourceCall, WriteError,
+    ignore_not_found,
+};
 
 /// The example of the README, compiled.
 #[cfg(all(doctest, feature = "queue"))]

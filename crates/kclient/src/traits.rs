@@ -12,8 +12,9 @@ use kube::core::Selector;
 use kube_client::{
     EventHandler, HandlerOptions, Index, IndexDef, Object, ObjectKey, RegisterError, Registration, Stopped,
 };
+use serde_json::Value;
 
-use crate::write::{Deleted, Patch, Subresource, WriteError};
+use crate::write::{Deleted, Patch, Selection, Subresource, SubresourceCall, WriteError};
 
 /// Reads one kind from a cache.
 ///
@@ -81,8 +82,10 @@ pub trait Informer<K: Object>: Reader<K> {
 ///
 /// # Errors
 ///
-/// All methods: [`WriteError`]. A kind that lives in namespaces, and a key or object without one, is
-/// [`WriteError::NamespaceRequired`] before any request; there is no default namespace.
+/// All methods: [`WriteError`]. What is wrong with a request in itself is told before it is sent: a kind that lives in namespaces
+/// and a key or object without one ([`WriteError::NamespaceRequired`]; there is no default namespace), the reverse, an empty
+/// name, a name that would make another path, options that contradict each other. An error tells by its methods what the
+/// server meant: [`WriteError::is_conflict`] and its siblings.
 ///
 /// # Cancel safety
 ///
@@ -101,7 +104,8 @@ pub trait Writer<K: Object>: Send + Sync {
     /// Replaces the status of an object; the rest of what is sent is ignored by the server.
     async fn update_status(&self, object: &K, options: &PostParams) -> Result<K, WriteError>;
 
-    /// Patches an object or a subresource of it. A server-side apply needs a field manager in the options.
+    /// Patches an object or a subresource of it. A server-side apply needs a field manager, in the options or the client's own;
+    /// `force` is for applies alone.
     async fn patch(
         &self,
         key: &ObjectKey,
@@ -110,17 +114,22 @@ pub trait Writer<K: Object>: Send + Sync {
         options: &PatchParams,
     ) -> Result<K, WriteError>;
 
-    /// Deletes an object.
+    /// Deletes an object. Preconditions that do not hold are a conflict; a grace period cannot be negative, by its type.
     async fn delete(&self, key: &ObjectKey, options: &DeleteParams) -> Result<Deleted<K>, WriteError>;
 
-    /// Deletes all objects of one namespace that match a label selector, or of all namespaces for cluster-scoped kinds
-    /// only. Returns those that the server reports.
+    /// Deletes the selected objects of one namespace, or of a cluster-scoped kind; there is no request for all namespaces at
+    /// once. Returns those that the server reports. A label selector that would read as another one once it is text is
+    /// [`WriteError::Invalid`].
     async fn delete_collection<'a>(
         &self,
         namespace: Option<&'a str>,
-        selector: &Selector,
+        selection: &Selection,
         options: &DeleteParams,
     ) -> Result<Vec<K>, WriteError>;
+
+    /// Calls a subresource whose form is not that of the object: `scale`, `eviction`, `binding`, `token`. The typed forms are
+    /// in [`WriterExt`](crate::WriterExt): [`create_subresource`](crate::WriterExt::create_subresource) and its siblings.
+    async fn subresource(&self, key: &ObjectKey, name: &str, call: &SubresourceCall) -> Result<Value, WriteError>;
 }
 
 /// A client that reads and writes. Implemented for everything that is an [`Informer`] and a [`Writer`].

@@ -32,14 +32,20 @@ async fn apply_owns_fields_and_conflicts(server: Server) {
     let namespace = server.namespace().await;
     let (maps, key) = (maps(&server), key(&namespace, "a"));
     let wanted = |value: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"v": value}});
-    let applied = maps.apply(&key, &wanted("1"), "one").await.unwrap();
+    let applied = maps
+        .apply(&key, &wanted("1"), &PatchParams::apply("one"))
+        .await
+        .unwrap();
     assert_eq!(value(&applied), "1");
     assert_eq!(
         applied.metadata.managed_fields.unwrap()[0].manager.as_deref(),
         Some("one")
     );
 
-    let conflict = maps.apply(&key, &wanted("2"), "two").await.unwrap_err();
+    let conflict = maps
+        .apply(&key, &wanted("2"), &PatchParams::apply("two"))
+        .await
+        .unwrap_err();
     assert!(conflict.is_conflict());
     let causes = &conflict.status().unwrap().details.as_ref().unwrap().causes;
     assert_eq!(
@@ -47,15 +53,40 @@ async fn apply_owns_fields_and_conflicts(server: Server) {
         ("FieldManagerConflict", ".data.v")
     );
 
-    let force = PatchParams {
-        force: true,
-        ..PatchParams::apply("two")
-    };
-    let forced = maps
-        .patch(&key, &Patch::Apply(wanted("2")), Subresource::Main, &force)
-        .await
-        .unwrap();
+    let force = PatchParams::apply("two").force();
+    let dry = maps.apply(&key, &wanted("2"), &force.clone().dry_run()).await.unwrap();
+    assert_eq!(value(&dry), "2");
+    assert_eq!(value(&maps.fetch(&key).await.unwrap()), "1", "it was a dry run");
+    let forced = maps.apply(&key, &wanted("2"), &force).await.unwrap();
     assert_eq!(value(&forced), "2");
+    let strict = PatchParams::apply("two").validation_strict();
+    let odd = json!({"apiVersion": "v1", "kind": "ConfigMap", "dota": {"v": "3"}});
+    let error = maps.apply(&key, &odd, &strict).await.unwrap_err();
+    assert!(error.to_string().contains("dota"), "{error}");
+}
+
+// [W1] the client's own field manager stands in where none is named, also in an apply
+async fn clients_have_a_field_manager(server: Server) {
+    let namespace = server.namespace().await;
+    let maps = maps(&server).with_field_manager("house");
+    let managers = |map: k8s_openapi::api::core::v1::ConfigMap| {
+        let entries = map.metadata.managed_fields.unwrap();
+        let mut managers: Vec<_> = entries.into_iter().filter_map(|entry| entry.manager).collect();
+        managers.sort();
+        managers
+    };
+    let created = maps.create_object(&map(&namespace, "a", "1")).await.unwrap();
+    assert_eq!(managers(created), ["house"]);
+    let edit = |map: &mut k8s_openapi::api::core::v1::ConfigMap| map.immutable = Some(false);
+    let edited = maps.update_with_retry(&key(&namespace, "a"), edit).await.unwrap();
+    assert_eq!(managers(edited), ["house"]);
+    let fields = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"w": "2"}});
+    let silent = PatchParams::default();
+    let applied = maps.apply(&key(&namespace, "b"), &fields, &silent).await.unwrap();
+    assert_eq!(managers(applied), ["house"]);
+    let named = PatchParams::apply("guest");
+    let applied = maps.apply(&key(&namespace, "c"), &fields, &named).await.unwrap();
+    assert_eq!(managers(applied), ["guest"]);
 }
 
 // [W1] apply_status applies to the status alone
@@ -65,7 +96,7 @@ async fn apply_status_writes_the_status(server: Server) {
     let spec = pods.create_object(&pod(&namespace, "p")).await.unwrap().spec;
     let status = json!({"apiVersion": "v1", "kind": "Pod", "status": {"message": "applied"}});
     let applied = pods
-        .apply_status(&key(&namespace, "p"), &status, "kubelet")
+        .apply_status(&key(&namespace, "p"), &status, &PatchParams::apply("kubelet"))
         .await
         .unwrap();
     assert_eq!(applied.status.unwrap().message.as_deref(), Some("applied"));
@@ -108,6 +139,12 @@ mod real {
     #[ignore = "needs the API server rig"]
     async fn apply_status_writes_the_status() {
         super::apply_status_writes_the_status(Server::real().await).await;
+    }
+
+    #[tokio::test]
+    #[ignore = "needs the API server rig"]
+    async fn clients_have_a_field_manager() {
+        super::clients_have_a_field_manager(Server::real().await).await;
     }
 
     #[tokio::test]

@@ -2,10 +2,10 @@
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kclient::{
-    Client, DeleteParams, Filter, ObjectKey, Operation, Patch, PatchParams, Subresource, WriteError, Writer, WriterExt,
-    ignore_not_found,
+    Client, DeleteParams, Filter, ObjectKey, Operation, Patch, PatchParams, PostParams, Selection, Subresource,
+    ValidationDirective, WriteError, Writer, WriterExt, ignore_not_found,
 };
-use kube::core::{ApiResource, Selector};
+use kube::core::ApiResource;
 use serde_json::json;
 
 use super::{cluster, default, key, map, maps, pod, typed};
@@ -79,6 +79,76 @@ async fn invalid_objects_keep_the_causes(server: Server) {
     assert_eq!(status.details.as_ref().unwrap().causes[0].field, "metadata.name");
 }
 
+// [W1] what the server will not have: invalid, not understood, forbidden
+async fn refusals_are_typed(server: Server) {
+    let namespace = server.namespace().await;
+    let maps = maps(&server);
+    let mut nameless = map(&namespace, "", "1");
+    nameless.metadata.name = None;
+    let error = maps.create_object(&nameless).await.unwrap_err();
+    assert!(
+        error.is_invalid() && !error.is_bad_request() && !error.is_retryable(),
+        "{error}"
+    );
+
+    let mut owned = map(&namespace, "a", "1");
+    let owner = json!({"apiVersion": "v1", "kind": "", "name": "", "uid": ""});
+    owned.metadata.owner_references = Some(vec![typed(owner)]);
+    let error = maps.create_object(&owned).await.unwrap_err();
+    assert!(error.is_invalid(), "{error}");
+    let details = error.status().unwrap().details.clone().unwrap();
+    let fields: Vec<_> = details.causes.iter().map(|cause| cause.field.as_str()).collect();
+    let expected = ["kind", "name", "uid"].map(|field| format!("metadata.ownerReferences[0].{field}"));
+    assert_eq!(fields, expected);
+
+    let (of, kind) = (key(&namespace, "a"), server.clone());
+    maps.create_object(&map(&namespace, "a", "1")).await.unwrap();
+    let elsewhere = Patch::Merge(json!({"metadata": {"name": "b"}}));
+    let error = maps
+        .patch(&of, &elsewhere, Subresource::Main, &PatchParams::default())
+        .await
+        .unwrap_err();
+    assert!(error.is_bad_request() && !error.is_invalid(), "{error}");
+
+    kind.delete(&format!("/api/v1/namespaces/{}", namespace.name()))
+        .await
+        .ok();
+    let error = maps.create_object(&map(&namespace, "late", "1")).await.unwrap_err();
+    assert!(
+        error.is_forbidden() && !error.is_not_found() && !error.is_retryable(),
+        "{error}"
+    );
+}
+
+// [W1] strict field validation makes an unknown field an error; without it, the field is dropped
+async fn unknown_fields_are_refused_when_asked(server: Server) {
+    let namespace = server.namespace().await;
+    let resource = ApiResource::erase::<k8s_openapi::api::core::v1::ConfigMap>(&());
+    let lenient = Client::dynamic(&cluster(&server), &resource, Filter::default()).unwrap();
+    let strict = lenient.with_field_validation(ValidationDirective::Strict);
+    let metadata = json!({"name": "a", "namespace": namespace.name()});
+    let odd: kube::core::DynamicObject =
+        typed(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "dota": {"v": "1"}}));
+    let error = strict.create_object(&odd).await.unwrap_err();
+    assert!(
+        error.is_bad_request() && error.to_string().contains("unknown field \"dota\""),
+        "{error}"
+    );
+    let created = lenient.create_object(&odd).await.unwrap();
+    assert!(created.data.get("dota").is_none(), "dropped: {:?}", created.data);
+    let mut changed = created.clone();
+    changed.data["dota"] = json!("x");
+    assert!(strict.update_object(&changed).await.unwrap_err().is_bad_request());
+    let patch = Patch::Merge(json!({"dota": "x"}));
+    let (of, params) = (key(&namespace, "a"), PatchParams::default());
+    let patched = strict.patch(&of, &patch, Subresource::Main, &params).await;
+    assert!(patched.is_err_and(|error| error.is_invalid() || error.is_bad_request()));
+    // The option of one patch goes before the client's own.
+    let ignoring = PatchParams::default().validation_ignore();
+    strict.patch(&of, &patch, Subresource::Main, &ignoring).await.unwrap();
+    strict.create(&odd, &PostParams::default()).await.unwrap_err();
+}
+
 // [W1] a namespaced kind without a namespace, a cluster-scoped one with one, a missing name: errors before any request
 async fn wrong_scopes_are_refused_before_the_request(server: Server) {
     let namespace = server.namespace().await;
@@ -103,7 +173,7 @@ async fn wrong_scopes_are_refused_before_the_request(server: Server) {
             .unwrap_err(),
         pods.delete_object(&nowhere).await.unwrap_err(),
         pods.fetch(&nowhere).await.unwrap_err(),
-        pods.delete_collection(None, &Selector::default(), &DeleteParams::default())
+        pods.delete_collection(None, &Selection::default(), &DeleteParams::default())
             .await
             .unwrap_err(),
     ];
@@ -174,6 +244,8 @@ cases!(
     already_exists_is_typed,
     not_found_can_be_ignored,
     invalid_objects_keep_the_causes,
+    refusals_are_typed,
+    unknown_fields_are_refused_when_asked,
     wrong_scopes_are_refused_before_the_request,
     partial_clients_do_not_update,
 );
@@ -204,4 +276,65 @@ async fn a_broken_connection_is_told_apart() {
         error.is_retryable() && error.status().is_some_and(|status| status.code == 503),
         "{error}"
     );
+}
+
+// [W1] a server with too much to do says when to come again; one that is too slow, or lacks something, is told apart
+#[tokio::test(start_paused = true)]
+async fn a_troubled_server_is_told_apart() {
+    let server = Server::fake();
+    let namespace = server.namespace().await;
+    let memory = server.in_memory().unwrap();
+    let meet = async |fault: fake_apiserver::StatusFault| {
+        let rule = memory.inject(fake_apiserver::Rule::new(fault).resource("configmaps").times(1));
+        let error = maps(&server)
+            .create_object(&map(&namespace, "a", "1"))
+            .await
+            .unwrap_err();
+        assert_eq!(rule.fired(), 1);
+        error
+    };
+    let busy = fake_apiserver::StatusFault::new(429)
+        .reason("TooManyRequests")
+        .retry_after(7);
+    let busy = meet(busy).await;
+    assert!(busy.is_too_many_requests() && busy.is_retryable());
+    assert_eq!(busy.retry_after(), Some(std::time::Duration::from_secs(7)));
+    let slow = meet(fake_apiserver::StatusFault::new(504).reason("Timeout")).await;
+    assert!(slow.is_timeout() && slow.is_retryable() && slow.retry_after().is_none());
+    let denied = meet(fake_apiserver::StatusFault::new(403).reason("Forbidden")).await;
+    assert!(denied.is_forbidden() && !denied.is_retryable());
+    // What the in-memory server does not have is nothing to try again.
+    let apply = Patch::Apply(json!({"apiVersion": "v1", "kind": "ConfigMap"}));
+    let applied = maps(&server)
+        .patch(
+            &key(&namespace, "a"),
+            &apply,
+            Subresource::Main,
+            &PatchParams::apply("m"),
+        )
+        .await;
+    if let Err(error) = applied {
+        assert!(!error.is_retryable(), "{error}");
+    }
+}
+
+mod rights {
+    use super::*;
+
+    // [W1] a user without rights
+    #[tokio::test]
+    #[ignore = "needs the API server rig"]
+    async fn missing_rights_are_forbidden() {
+        let server = Server::without_rights().await;
+        let object: k8s_openapi::api::core::v1::ConfigMap =
+            typed(json!({"metadata": {"name": "a", "namespace": "default"}}));
+        let error = maps(&server).create_object(&object).await.unwrap_err();
+        assert!(error.is_forbidden() && !error.is_unauthorized(), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("User \"nobody\" cannot create resource \"configmaps\""),
+            "{error}"
+        );
+    }
 }

@@ -114,6 +114,7 @@ async fn create_or_update_ends_in_the_edited_state(server: Server) {
         initial
     };
     let created = maps.create_or_update(&key, initial, set("1")).await.unwrap();
+    let created = created.into_object();
     assert_eq!((value(&created), created.metadata.labels.is_some()), ("1", true));
     let unknown = Patch::Merge(json!({"data": {"unknown": "kept"}}));
     maps.patch(&key, &unknown, Subresource::Main, &PatchParams::default())
@@ -173,7 +174,8 @@ async fn create_or_update_survives_a_race() {
     let result = maps
         .create_or_update(&key, || super::map(&namespace, "a", "ours"), ours)
         .await
-        .unwrap();
+        .unwrap()
+        .into_object();
     assert_eq!(
         (value(&result), result.immutable, early.fired()),
         ("theirs", Some(false), 1)

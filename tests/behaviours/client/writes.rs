@@ -3,7 +3,7 @@
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kclient::{
-    Client, DeleteParams, Deleted, Filter, ObjectKey, Patch, PatchParams, Preconditions, PropagationPolicy,
+    Client, DeleteParams, Deleted, Filter, ObjectKey, Patch, PatchParams, Preconditions, PropagationPolicy, Selection,
     Subresource, Writer, WriterExt,
 };
 use kube::core::{ApiResource, DynamicObject, Expression, Selector};
@@ -96,10 +96,13 @@ async fn json_and_merge_patches(server: Server) {
             .unwrap()
     };
 
-    let patched = patch(Patch::Json(json!([
+    let patched = patch(Patch::Json(typed(json!([
         {"op": "test", "path": "/data/v", "value": "1"},
         {"op": "add", "path": "/data/w", "value": "2"},
-    ])))
+        {"op": "copy", "from": "/data/w", "path": "/data/x"},
+        {"op": "move", "from": "/data/x", "path": "/data/y"},
+        {"op": "remove", "path": "/data/y"},
+    ]))))
     .await;
     assert_eq!(
         patched.data.unwrap(),
@@ -112,11 +115,12 @@ async fn json_and_merge_patches(server: Server) {
         [("w".to_owned(), "2".to_owned()), ("x".to_owned(), "3".to_owned())].into()
     );
 
-    let failing = Patch::Json(json!([{"op": "test", "path": "/data/w", "value": "other"}]));
+    let failing = Patch::Json(typed(json!([{"op": "test", "path": "/data/w", "value": "other"}])));
     let error = maps
         .patch(&key, &failing, Subresource::Main, &PatchParams::default())
         .await
         .unwrap_err();
+    assert!(error.is_invalid() && !error.is_conflict(), "{error}");
     assert_eq!(error.status().unwrap().code, 422);
 }
 
@@ -190,7 +194,7 @@ async fn delete_collection_by_labels(server: Server) {
     }
     let x = Selector::from_iter([Expression::Equal("l".to_owned(), "x".to_owned())]);
     let mut deleted: Vec<_> = maps
-        .delete_collection(Some(namespace.name()), &x, &DeleteParams::default())
+        .delete_collection(Some(namespace.name()), &x.clone().into(), &DeleteParams::default())
         .await
         .unwrap()
         .into_iter()
@@ -201,6 +205,76 @@ async fn delete_collection_by_labels(server: Server) {
     assert!(maps.fetch(&key(&namespace, "a")).await.unwrap_err().is_not_found());
     maps.fetch(&key(&namespace, "c")).await.unwrap();
     maps.fetch(&key(&other, "a")).await.unwrap();
+    let error = maps
+        .delete_collection(
+            Some(other.name()),
+            &Selection::default().fields("data.v=1"),
+            &DeleteParams::default(),
+        )
+        .await
+        .unwrap_err();
+    assert!(error.is_bad_request(), "a field that the kind does not know: {error}");
+    maps.fetch(&key(&other, "a")).await.unwrap();
+}
+
+// [W1] delete_collection by fields, as a dry run, and with a finalizer that keeps one object
+async fn delete_collection_with_options(server: Server) {
+    let namespace = server.namespace().await;
+    let maps = maps(&server);
+    for name in ["a", "b", "c"] {
+        let mut object = map(&namespace, name, "1");
+        object.metadata.finalizers = (name == "b").then(|| vec!["example.com/kept".to_owned()]);
+        maps.create_object(&object).await.unwrap();
+    }
+    let deleted = async |fields: &str, options: DeleteParams| {
+        let selection = Selection::default().fields(fields);
+        let deleted = maps
+            .delete_collection(Some(namespace.name()), &selection, &options)
+            .await;
+        let names = deleted.unwrap().into_iter().filter_map(|map| map.metadata.name);
+        names.collect::<std::collections::BTreeSet<_>>()
+    };
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    let dry_run = || DeleteParams::default().dry_run();
+    assert_eq!(deleted("metadata.name!=a", dry_run()).await, names(&["b", "c"]));
+    for name in ["a", "b", "c"] {
+        let kept = maps.fetch(&key(&namespace, name)).await.unwrap();
+        assert_eq!(kept.metadata.deletion_timestamp, None);
+    }
+    let foreground = DeleteParams::foreground().grace_period(0);
+    assert_eq!(deleted("metadata.name!=a", foreground).await, names(&["b", "c"]));
+    let kept = maps.fetch(&key(&namespace, "b")).await.unwrap().metadata;
+    assert!(kept.deletion_timestamp.is_some());
+    let finalizers = kept.finalizers.unwrap();
+    assert!(finalizers.contains(&"example.com/kept".to_owned()), "{finalizers:?}");
+    maps.fetch(&key(&namespace, "a")).await.unwrap();
+}
+
+// [W1] grace periods: at once, the longest that there is; the type has no negative ones
+async fn delete_with_a_grace_period(server: Server) {
+    let namespace = server.namespace().await;
+    let pods = Client::<Pod>::new(&cluster(&server)).unwrap();
+    let key = key(&namespace, "p");
+    let mut scheduled = pod(&namespace, "p");
+    // A pod on a node waits for its kubelet; one without goes at once, whatever the period.
+    scheduled.spec.as_mut().unwrap().node_name = Some("n".to_owned());
+    pods.create_object(&scheduled).await.unwrap();
+    let grace = |seconds| DeleteParams::default().grace_period(seconds);
+    let Deleted::Object(waiting) = pods.delete(&key, &grace(u32::MAX)).await.unwrap() else {
+        panic!("the kubelet is asked first")
+    };
+    assert_eq!(
+        waiting.metadata.deletion_grace_period_seconds,
+        Some(i64::from(u32::MAX)),
+        "as it was asked for"
+    );
+    let shorter = pods.delete(&key, &grace(5)).await.unwrap();
+    let Deleted::Object(waiting) = shorter else {
+        panic!("it still waits")
+    };
+    assert_eq!(waiting.metadata.deletion_grace_period_seconds, Some(5));
+    pods.delete(&key, &grace(0)).await.unwrap();
+    assert!(pods.fetch(&key).await.unwrap_err().is_not_found());
 }
 
 // [W1] cluster-scoped kinds, with keys that have no namespace
@@ -265,7 +339,7 @@ async fn custom_kinds_are_written_alike(server: Server) {
     let merge = Patch::Merge(json!({"status": {"ready": 2}}));
     let patched = widgets.patch_status(&key, &merge, &params).await.unwrap();
     assert_eq!(patched.data["status"]["ready"], 2);
-    let json_patch = Patch::Json(json!([{"op": "replace", "path": "/spec/size", "value": 7}]));
+    let json_patch = Patch::Json(typed(json!([{"op": "replace", "path": "/spec/size", "value": 7}])));
     let patched = widgets
         .patch(&key, &json_patch, Subresource::Main, &params)
         .await
@@ -321,6 +395,8 @@ cases!(
     delete_with_preconditions,
     delete_in_the_foreground_returns_the_waiting_object,
     delete_collection_by_labels,
+    delete_collection_with_options,
+    delete_with_a_grace_period,
     cluster_scoped_writes,
     custom_kinds_are_written_alike,
     dry_run_changes_nothing,

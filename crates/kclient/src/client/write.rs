@@ -6,13 +6,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use kube::api::{DeleteParams, PatchParams, PostParams};
-use kube::core::Selector;
+use kube::api::{DeleteParams, PatchParams, PostParams, ValidationDirective};
 use kube_client::{Object, ObjectKey, Representation, View};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::traits::Writer;
-use crate::write::{Deleted, Endpoint, Operation, Patch, Subresource, WriteError, body};
+use crate::write::{Deleted, Endpoint, Operation, Patch, Selection, Subresource, SubresourceCall, WriteError, body};
 
 /// A client that only writes: no cache, no watch. Cheap to clone.
 ///
@@ -64,6 +64,32 @@ impl<K: Object> WriteClient<K> {
                 endpoint,
                 partial: transformed || K::representation() == Representation::Metadata,
                 delayed,
+            }),
+        }
+    }
+
+    /// The same client, whose writes are by this field manager unless their options name another. Otherwise the server takes the
+    /// name of the program from the user agent.
+    #[must_use]
+    pub fn with_field_manager(&self, name: impl Into<String>) -> Self {
+        self.with(|endpoint| endpoint.field_manager = Some(name.into()))
+    }
+
+    /// The same client, whose creates, updates and patches are validated this way unless their options say otherwise:
+    /// [`Strict`](ValidationDirective::Strict) makes a field that the server does not know an error. Servers warn by default.
+    #[must_use]
+    pub fn with_field_validation(&self, validation: ValidationDirective) -> Self {
+        self.with(|endpoint| endpoint.field_validation = Some(validation))
+    }
+
+    fn with(&self, change: impl FnOnce(&mut Endpoint)) -> Self {
+        let mut endpoint = self.endpoint().clone();
+        change(&mut endpoint);
+        Self {
+            inner: Arc::new(Inner {
+                endpoint,
+                partial: self.inner.partial,
+                delayed: self.inner.delayed.clone(),
             }),
         }
     }
@@ -120,13 +146,15 @@ impl<K: Object + Serialize> Writer<K> for WriteClient<K> {
     async fn update(&self, object: &K, options: &PostParams) -> Result<K, WriteError> {
         let (key, body) = self.whole(Operation::Update, object)?;
         self.check_installed(Operation::Update, || key.clone())?;
-        self.endpoint().replace(key, body, Subresource::Main, options).await
+        self.endpoint().replace(Operation::Update, key, body, options).await
     }
 
     async fn update_status(&self, object: &K, options: &PostParams) -> Result<K, WriteError> {
         let (key, body) = self.whole(Operation::UpdateStatus, object)?;
         self.check_installed(Operation::UpdateStatus, || key.clone())?;
-        self.endpoint().replace(key, body, Subresource::Status, options).await
+        self.endpoint()
+            .replace(Operation::UpdateStatus, key, body, options)
+            .await
     }
 
     async fn patch(
@@ -148,11 +176,16 @@ impl<K: Object + Serialize> Writer<K> for WriteClient<K> {
     async fn delete_collection<'a>(
         &self,
         namespace: Option<&'a str>,
-        selector: &Selector,
+        selection: &Selection,
         options: &DeleteParams,
     ) -> Result<Vec<K>, WriteError> {
         self.check_installed(Operation::DeleteCollection, || ObjectKey::new(namespace, ""))?;
-        self.endpoint().delete_collection(namespace, selector, options).await
+        self.endpoint().delete_collection(namespace, selection, options).await
+    }
+
+    async fn subresource(&self, key: &ObjectKey, name: &str, call: &SubresourceCall) -> Result<Value, WriteError> {
+        self.check_installed(call.operation(), || key.clone())?;
+        self.endpoint().subresource(key, name, call).await
     }
 }
 

@@ -80,7 +80,7 @@ impl ParentHandler {
 }
 
 /// The group of `group/version`; the core group, which is empty, has only a version.
-fn group(api_version: &str) -> &str {
+pub(crate) fn group(api_version: &str) -> &str {
     api_version.split_once('/').map_or("", |(group, _version)| group)
 }
 

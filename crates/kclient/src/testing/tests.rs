@@ -68,7 +68,8 @@ async fn writer_returns_what_the_server_stored() {
     assert!(created.metadata.uid.is_some() && created.metadata.resource_version.is_some());
     let red = maps.merge("a", json!({"data": {"color": "red"}})).await;
     assert_eq!(red.data.as_ref().unwrap()["color"], "red");
-    let blue = Patch::Json(json!([{"op": "replace", "path": "/data/color", "value": "blue"}]));
+    let blue = json!([{"op": "replace", "path": "/data/color", "value": "blue"}]);
+    let blue = Patch::Json(serde_json::from_value(blue).unwrap());
     assert_eq!(maps.patch("shop/a", blue).await.data.unwrap()["color"], "blue");
     let edited = maps
         .edit(ObjectKey::namespaced("shop", "a"), |map| map.data = None)

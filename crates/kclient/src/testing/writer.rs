@@ -230,7 +230,7 @@ impl<K: Object, W: Writer<K>> TestWriter<K, W> {
         let key = self.key(caller, key);
         let options = match &patch {
             Patch::Apply(_) => PatchParams::apply("test"),
-            Patch::Json(_) | Patch::Merge(_) | Patch::Strategic(_) => PatchParams::default(),
+            _ => PatchParams::default(),
         };
         async move { done(caller, self.writer.patch(&key, &patch, subresource, &options).await) }
     }

@@ -1,5 +1,7 @@
 //! What can go wrong with a write.
 
+use std::time::Duration;
+
 use kube::core::Status;
 use kube_client::ObjectKey;
 
@@ -80,8 +82,8 @@ pub enum WriteError {
         #[source]
         source: serde_json::Error,
     },
-    /// The request could not be built: options that contradict each other, an object that does not become JSON. No request
-    /// was made.
+    /// The request could not be built: options that contradict each other, a name that cannot be one, a selector that is
+    /// none, an object that does not become JSON. No request was made.
     #[error("cannot {operation} {kind} {key}: {reason}")]
     Invalid {
         /// What was tried.
@@ -142,10 +144,21 @@ pub enum WriteError {
         /// The object.
         key: ObjectKey,
     },
+    /// The function that edits the object gave up; its error is the source. Nothing was written.
+    #[error("cannot {operation} {key}: it could not be edited")]
+    Edit {
+        /// What was tried.
+        operation: Operation,
+        /// The object.
+        key: ObjectKey,
+        /// The error of the function.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
 }
 
 impl WriteError {
-    /// The server's answer, if it gave one.
+    /// The server's answer, if it gave one. Where only the `Retry-After` header said when to come again, the details say so.
     pub fn status(&self) -> Option<&Status> {
         match self {
             WriteError::Refused { status, .. } => Some(status),
@@ -153,39 +166,87 @@ impl WriteError {
         }
     }
 
-    fn is_status(&self, code: u16, reason: &str) -> bool {
+    /// Whether the server's answer has this code and reason; or this code alone, where what answered was no API but a proxy,
+    /// or a path that the server does not know.
+    fn is(&self, code: u16, reason: &str) -> bool {
         self.status()
-            .is_some_and(|status| status.code == code && status.reason == reason)
-    }
-
-    /// Whether only the code tells: what answered was no API, but a proxy, or a path that the server does not know.
-    fn is_bare(&self, code: u16) -> bool {
-        self.is_status(code, "")
+            .is_some_and(|status| status.code == code && (status.reason == reason || status.reason.is_empty()))
     }
 
     /// Somebody else changed the object since it was read, or owns the field that was applied: read it again, or apply with
-    /// force.
+    /// force. Also a precondition that does not hold.
     pub fn is_conflict(&self) -> bool {
-        self.is_status(409, "Conflict") || self.is_bare(409)
+        self.is(409, "Conflict")
     }
 
     /// The object, its namespace or the kind itself does not exist.
     pub fn is_not_found(&self) -> bool {
-        let not_installed = matches!(self, WriteError::KindNotInstalled { .. });
-        not_installed || self.is_status(404, "NotFound") || self.is_bare(404)
+        matches!(self, WriteError::KindNotInstalled { .. }) || self.is(404, "NotFound")
     }
 
-    /// An object of this name exists already.
+    /// An object of this name exists already. Only the server says so: a bare 409 is a [conflict](Self::is_conflict).
     pub fn is_already_exists(&self) -> bool {
-        self.is_status(409, "AlreadyExists")
+        self.status()
+            .is_some_and(|status| status.code == 409 && status.reason == "AlreadyExists")
+    }
+
+    /// The server understood and refuses: a right is missing, an admission plugin says no, the namespace is being deleted.
+    pub fn is_forbidden(&self) -> bool {
+        self.is(403, "Forbidden")
+    }
+
+    /// The server does not know who asks: credentials are missing, wrong or have expired.
+    pub fn is_unauthorized(&self) -> bool {
+        self.is(401, "Unauthorized")
+    }
+
+    /// What was sent is wrong, and will be the next time: the server found the object invalid, a JSON patch does not apply, or
+    /// it could not be sent at all ([`Invalid`](Self::Invalid), [`NameRequired`](Self::NameRequired),
+    /// [`NamespaceRequired`](Self::NamespaceRequired), [`NamespaceNotAllowed`](Self::NamespaceNotAllowed),
+    /// [`PartialObject`](Self::PartialObject)). A reconciler may well end with a
+    /// [terminal](crate::queue::ReconcileError::terminal) error then.
+    pub fn is_invalid(&self) -> bool {
+        match self {
+            WriteError::Invalid { .. }
+            | WriteError::NameRequired { .. }
+            | WriteError::NamespaceRequired { .. }
+            | WriteError::NamespaceNotAllowed { .. }
+            | WriteError::PartialObject { .. } => true,
+            _ => self.is(422, "Invalid"),
+        }
+    }
+
+    /// The server could not make sense of the request: a field it does not know under strict validation, a selector or patch
+    /// that is none.
+    pub fn is_bad_request(&self) -> bool {
+        self.is(400, "BadRequest")
+    }
+
+    /// The server did not finish in time; the write may have happened. A connection that broke, or was too slow, is
+    /// [`Connection`](Self::Connection) instead.
+    pub fn is_timeout(&self) -> bool {
+        self.is(504, "Timeout") || self.status().is_some_and(|status| status.reason == "ServerTimeout")
+    }
+
+    /// The server has too much to do, or, of an eviction, a disruption budget does not allow it now.
+    pub fn is_too_many_requests(&self) -> bool {
+        self.is(429, "TooManyRequests")
+    }
+
+    /// How long the server asks to wait before the same is tried again, as it says in the answer's details or in the header
+    /// `Retry-After`. It may be any time.
+    pub fn retry_after(&self) -> Option<Duration> {
+        let seconds = self.status()?.details.as_ref()?.retry_after_seconds;
+        (seconds > 0).then(|| Duration::from_secs(seconds.into()))
     }
 
     /// Whether the same write may succeed later: no answer, an overloaded or failing server. A conflict is not among
-    /// these, it needs a fresh object. After a failure of the connection the write may have happened.
+    /// these, it needs a fresh object; nor is what a server does not implement. After a failure of the connection the write may
+    /// have happened.
     pub fn is_retryable(&self) -> bool {
         match self {
             WriteError::Connection { .. } => true,
-            WriteError::Refused { status, .. } => status.code == 429 || status.code >= 500,
+            WriteError::Refused { status, .. } => status.code == 429 || (status.code >= 500 && status.code != 501),
             _ => false,
         }
     }

@@ -1,49 +1,49 @@
-//! The HTTP requests of one kind, and what their answers mean.
+//! The writes of one kind, each as an HTTP request.
 
 use std::borrow::Cow;
-use std::fmt::Write;
 
-use http::header::{CONTENT_TYPE, HeaderValue};
-use kube::api::{DeleteParams, ListParams, PatchParams, PostParams};
-use kube::client::Body;
+use http::Uri;
+use kube::api::{DeleteParams, ListParams, PatchParams, PostParams, ValidationDirective};
 use kube::core::params::GetParams;
-use kube::core::{ApiResource, DynamicObject, Request, Selector, Status, request};
+use kube::core::{ApiResource, Expression, Selector};
 use kube_client::{ObjectKey, Scope};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
+use super::attempt::{Attempt, HttpRequest, body, is_status};
 use super::error::{Operation, WriteError};
-use super::{Deleted, Patch, Subresource};
+use super::{Deleted, Patch, Selection, Subresource, SubresourceCall};
 
-type HttpRequest = http::Request<Vec<u8>>;
-
-/// Where the objects of one kind are on the server.
+/// Where the objects of one kind are on the server, and how this client writes them.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
     kube: kube::Client,
     resource: ApiResource,
     scope: Scope,
-}
-
-/// One write: what is tried on what. Makes the errors.
-struct Attempt<'a> {
-    endpoint: &'a Endpoint,
-    operation: Operation,
-    key: ObjectKey,
+    /// For writes whose options name no field manager.
+    pub(crate) field_manager: Option<String>,
+    /// For writes whose options say nothing of it.
+    pub(crate) field_validation: Option<ValidationDirective>,
 }
 
 impl Endpoint {
     pub(crate) fn new(kube: kube::Client, resource: ApiResource, scope: Scope) -> Self {
-        Self { kube, resource, scope }
+        Self {
+            kube,
+            resource,
+            scope,
+            field_manager: None,
+            field_validation: None,
+        }
     }
 
-    /// The error of a write to a kind that is known to be absent.
-    pub(crate) fn not_installed(&self, operation: Operation, key: ObjectKey) -> WriteError {
-        WriteError::KindNotInstalled {
-            operation,
-            kind: self.resource.kind.clone(),
-            key,
-        }
+    pub(super) fn kube(&self) -> &kube::Client {
+        &self.kube
+    }
+
+    pub(super) fn resource(&self) -> &ApiResource {
+        &self.resource
     }
 
     pub(crate) fn kind(&self) -> &str {
@@ -64,27 +64,25 @@ impl Endpoint {
     ) -> Result<K, WriteError> {
         // The name may be empty: generateName.
         let attempt = self.attempt(Operation::Create, key)?;
-        let request = attempt.build(|at, _| at.create(options, body))?;
-        attempt.object(request).await
+        let request = attempt.build(|at, _| at.create(&self.post(options), body))?;
+        attempt.object(self.validated(&attempt, request)?).await
     }
 
+    /// Replaces the object, or its status.
     pub(crate) async fn replace<K: DeserializeOwned>(
         &self,
+        operation: Operation,
         key: ObjectKey,
         body: Vec<u8>,
-        subresource: Subresource,
         options: &PostParams,
     ) -> Result<K, WriteError> {
-        let operation = match subresource {
-            Subresource::Main => Operation::Update,
-            Subresource::Status => Operation::UpdateStatus,
-        };
         let attempt = self.named(operation, key)?;
-        let request = attempt.build(|at, name| match subresource.path() {
-            None => at.replace(name, options, body),
-            Some(subresource) => at.replace_subresource(subresource, name, options, body),
+        let options = self.post(options);
+        let request = attempt.build(|at, name| match operation {
+            Operation::UpdateStatus => at.replace_subresource("status", name, &options, body),
+            _ => at.replace(name, &options, body),
         })?;
-        attempt.object(request).await
+        attempt.object(self.validated(&attempt, request)?).await
     }
 
     pub(crate) async fn patch<K: DeserializeOwned>(
@@ -94,22 +92,8 @@ impl Endpoint {
         subresource: Subresource,
         options: &PatchParams,
     ) -> Result<K, WriteError> {
-        let attempt = self.named(Operation::Patch, key.clone())?;
-        let (is_json, patch) = match patch {
-            // kube knows the type only with another JSON patch library: the content type is all the difference.
-            Patch::Json(operations) => (true, kube::api::Patch::Merge(operations)),
-            Patch::Merge(fields) => (false, kube::api::Patch::Merge(fields)),
-            Patch::Strategic(fields) => (false, kube::api::Patch::Strategic(fields)),
-            Patch::Apply(fields) => (false, kube::api::Patch::Apply(fields)),
-        };
-        let mut request = attempt.build(|at, name| match subresource.path() {
-            None => at.patch(name, options, &patch),
-            Some(subresource) => at.patch_subresource(subresource, name, options, &patch),
-        })?;
-        if is_json {
-            let content_type = HeaderValue::from_static("application/json-patch+json");
-            request.headers_mut().insert(CONTENT_TYPE, content_type);
-        }
+        let attempt = self.named(Operation::Patch, key.clone())?.at(subresource.path())?;
+        let request = self.patching(&attempt, patch, options)?;
         attempt.object(request).await
     }
 
@@ -131,7 +115,7 @@ impl Endpoint {
     pub(crate) async fn delete_collection<K: DeserializeOwned>(
         &self,
         namespace: Option<&str>,
-        selector: &Selector,
+        selection: &Selection,
         options: &DeleteParams,
     ) -> Result<Vec<K>, WriteError> {
         #[derive(Deserialize)]
@@ -140,13 +124,88 @@ impl Endpoint {
             items: Vec<K>,
         }
         let attempt = self.attempt(Operation::DeleteCollection, ObjectKey::new(namespace, ""))?;
-        let selected = ListParams::default().labels_from(selector);
+        check_labels(&selection.labels).map_err(|reason| attempt.invalid(&reason))?;
+        let mut selected = ListParams::default();
+        if !selection.labels.selects_all() {
+            selected = selected.labels_from(&selection.labels);
+        }
+        if !selection.fields.is_empty() {
+            selected = selected.fields(&selection.fields);
+        }
         let request = attempt.build(|at, _| at.delete_collection(options, &selected))?;
         let answer = attempt.send(request).await?;
         if is_status(&answer) {
             return Ok(Vec::new());
         }
         attempt.decode::<List<K>>(&answer).map(|list| list.items)
+    }
+
+    /// Calls a subresource that has a form of its own.
+    pub(crate) async fn subresource(
+        &self,
+        key: &ObjectKey,
+        name: &str,
+        call: &SubresourceCall,
+    ) -> Result<Value, WriteError> {
+        let attempt = self.named(call.operation(), key.clone())?.at(Some(name))?;
+        let to_body = |sent: &Value| body(sent).map_err(|error| attempt.invalid(&error));
+        let segment = attempt.subresource.as_deref().unwrap_or_default();
+        let request = match call {
+            SubresourceCall::Get => attempt.build(|at, name| at.get_subresource(segment, name))?,
+            SubresourceCall::Create(sent, options) => {
+                let (sent, options) = (to_body(sent)?, self.post(options));
+                let request = attempt.build(|at, name| at.create_subresource(segment, name, &options, sent))?;
+                self.validated(&attempt, request)?
+            }
+            SubresourceCall::Replace(sent, options) => {
+                let (sent, options) = (to_body(sent)?, self.post(options));
+                let request = attempt.build(|at, name| at.replace_subresource(segment, name, &options, sent))?;
+                self.validated(&attempt, request)?
+            }
+            SubresourceCall::Patch(patch, options) => self.patching(&attempt, patch, options)?,
+        };
+        attempt.object(request).await
+    }
+
+    fn patching(&self, attempt: &Attempt<'_>, patch: &Patch, options: &PatchParams) -> Result<HttpRequest, WriteError> {
+        let mut options = options.clone();
+        options.field_manager = options.field_manager.or_else(|| self.field_manager.clone());
+        options.field_validation = options.field_validation.or_else(|| self.field_validation.clone());
+        let nameless = options.field_manager.as_deref().unwrap_or_default().is_empty();
+        if nameless && matches!(patch, Patch::Apply(_)) {
+            return Err(attempt.invalid(&"server-side apply needs a field manager"));
+        }
+        attempt.build(|at, name| match &attempt.subresource {
+            None => at.patch(name, &options, patch),
+            Some(subresource) => at.patch_subresource(subresource, name, &options, patch),
+        })
+    }
+
+    /// The options with what this client writes by default.
+    fn post<'a>(&self, options: &'a PostParams) -> Cow<'a, PostParams> {
+        match &self.field_manager {
+            Some(_) if options.field_manager.is_none() => Cow::Owned(PostParams {
+                field_manager: self.field_manager.clone(),
+                ..options.clone()
+            }),
+            _ => Cow::Borrowed(options),
+        }
+    }
+
+    /// The request with the field validation of this client, of which kube's options for a POST and a PUT know nothing.
+    fn validated(&self, attempt: &Attempt<'_>, mut request: HttpRequest) -> Result<HttpRequest, WriteError> {
+        if let Some(validation) = &self.field_validation {
+            let uri = request.uri();
+            let separator = if uri.query().is_none_or(str::is_empty) { "" } else { "&" };
+            let text = format!(
+                "{}?{}{separator}fieldValidation={}",
+                uri.path(),
+                uri.query().unwrap_or_default(),
+                validation.as_str()
+            );
+            *request.uri_mut() = text.parse::<Uri>().map_err(|error| attempt.invalid(&error))?;
+        }
+        Ok(request)
     }
 
     /// An attempt at an object that must have a name.
@@ -177,7 +236,17 @@ impl Endpoint {
                 endpoint: self,
                 operation,
                 key,
+                subresource: None,
             }),
+        }
+    }
+
+    /// The error of a write to a kind that is known to be absent.
+    pub(crate) fn not_installed(&self, operation: Operation, key: ObjectKey) -> WriteError {
+        WriteError::KindNotInstalled {
+            operation,
+            kind: self.resource.kind.clone(),
+            key,
         }
     }
 
@@ -199,110 +268,29 @@ impl Endpoint {
     }
 }
 
-impl Attempt<'_> {
-    fn build(
-        &self,
-        build: impl FnOnce(&Request, &str) -> Result<HttpRequest, request::Error>,
-    ) -> Result<HttpRequest, WriteError> {
-        let invalid = |reason: &dyn std::fmt::Display| self.endpoint.invalid(self.operation, self.key.clone(), reason);
-        let namespace = self.key.namespace().map(|namespace| match namespace {
-            "" => Err("the namespace is empty"),
-            namespace => segment(namespace),
-        });
-        let namespace = namespace.transpose().map_err(|reason| invalid(&reason))?;
-        // The name of an object to be created is in its body alone.
-        let name = match self.operation {
-            Operation::Create => Cow::Borrowed(""),
-            _ => segment(self.key.name()).map_err(|reason| invalid(&reason))?,
+/// Refuses what would read as another selector once it is text: `Exists("")` alone would select everything.
+fn check_labels(selector: &Selector) -> Result<(), String> {
+    let plain = |text: &str, extra: &str| {
+        text.chars()
+            .all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c) || extra.contains(c))
+    };
+    for requirement in selector.clone() {
+        let shown = requirement.to_string();
+        let (key, values): (_, Vec<String>) = match requirement {
+            Expression::In(key, values) | Expression::NotIn(key, values) => {
+                if values.is_empty() {
+                    return Err(format!("the label selector needs values in `{shown}`"));
+                }
+                (key, values.into_iter().collect())
+            }
+            Expression::Equal(key, value) | Expression::NotEqual(key, value) => (key, vec![value]),
+            Expression::Exists(key) | Expression::DoesNotExist(key) => (key, Vec::new()),
         };
-        let path = <DynamicObject as kube::Resource>::url_path(&self.endpoint.resource, namespace.as_deref());
-        build(&Request::new(path), &name).map_err(|error| invalid(&error))
-    }
-
-    /// Sends the request and returns the body of a success. kube's own way takes a redirect for a success, and loses the
-    /// HTTP status where the body is JSON but not a `Status`, as proxies answer.
-    async fn send(&self, request: HttpRequest) -> Result<Vec<u8>, WriteError> {
-        let (operation, kind, key) = (self.operation, self.endpoint.kind(), &self.key);
-        let lost = |error: kube::Error| WriteError::Connection {
-            operation,
-            kind: kind.to_owned(),
-            key: key.clone(),
-            source: Box::new(error),
-        };
-        let answer = self.endpoint.kube.send(request.map(Body::from)).await.map_err(lost)?;
-        let code = answer.status();
-        let body = answer.into_body().collect_bytes().await.map_err(lost)?;
-        if code.is_success() {
-            return Ok(body.into());
-        }
-        let mut status: Status = serde_json::from_slice(&body).unwrap_or_default();
-        if status.code == 0 {
-            status.code = code.as_u16();
-        }
-        if status.message.is_empty() {
-            let text = String::from_utf8_lossy(&body);
-            let first_line = text.lines().map(str::trim).find(|line| !line.is_empty());
-            status.message = first_line.map_or_else(|| code.to_string(), |line| line.chars().take(500).collect());
-        }
-        Err(WriteError::Refused {
-            operation,
-            kind: kind.to_owned(),
-            key: key.clone(),
-            status: Box::new(status),
-        })
-    }
-
-    fn decode<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, WriteError> {
-        serde_json::from_slice(body).map_err(|source| WriteError::Answer {
-            operation: self.operation,
-            kind: self.endpoint.kind().to_owned(),
-            key: self.key.clone(),
-            source,
-        })
-    }
-
-    async fn object<K: DeserializeOwned>(&self, request: HttpRequest) -> Result<K, WriteError> {
-        self.decode(&self.send(request).await?)
-    }
-}
-
-/// A name as one segment of a path. The server splits paths after decoding them, so what would part a segment is refused;
-/// all else that a path cannot hold is encoded.
-fn segment(name: &str) -> Result<Cow<'_, str>, &'static str> {
-    if name == "." || name == ".." || name.contains(['/', '%']) {
-        return Err("names and namespaces cannot be `.` or `..`, nor contain `/` or `%`");
-    }
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b':');
-    if name.bytes().all(plain) {
-        return Ok(Cow::Borrowed(name));
-    }
-    let mut encoded = String::with_capacity(name.len() * 3);
-    for byte in name.bytes() {
-        if plain(byte) {
-            encoded.push(char::from(byte));
-        } else {
-            // Writing to a String cannot fail.
-            let _ = write!(encoded, "%{byte:02X}");
+        if key.is_empty() || !plain(&key, "/") || !values.iter().all(|value| plain(value, "")) {
+            return Err(format!("`{shown}` is not a label selector"));
         }
     }
-    Ok(Cow::Owned(encoded))
-}
-
-/// Whether an answer is a `Status` of the API rather than an object.
-fn is_status(body: &[u8]) -> bool {
-    #[derive(Deserialize)]
-    struct Types<'a> {
-        #[serde(default, borrow)]
-        kind: std::borrow::Cow<'a, str>,
-        #[serde(default, rename = "apiVersion", borrow)]
-        api_version: std::borrow::Cow<'a, str>,
-    }
-    serde_json::from_slice::<Types<'_>>(body).is_ok_and(|types| types.kind == "Status" && types.api_version == "v1")
-}
-
-/// An object as the body of a request.
-pub(crate) fn body<K: serde::Serialize>(object: &K) -> Result<Vec<u8>, serde_json::Error> {
-    serde_json::to_vec(object)
+    Ok(())
 }
 
 #[cfg(test)]
