@@ -154,8 +154,11 @@ fn endpoints(slice: &EndpointSlice, pods: &BTreeMap<ObjectKey, &Pod>) -> Vec<End
 
 impl fmt::Display for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "version {}", self.version)?;
         let shown: Vec<String> = self.changed.iter().take(4).map(ToString::to_string).collect();
-        write!(f, "version {}: {}", self.version, shown.join(", "))?;
+        if !shown.is_empty() {
+            write!(f, ": {}", shown.join(", "))?;
+        }
         match self.changed.len() - shown.len() {
             0 => writeln!(f)?,
             more => writeln!(f, " and {more} more")?,

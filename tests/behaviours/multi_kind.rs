@@ -29,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 use crate::client::typed;
 use crate::harness::{Server, cases, eventually, limited, unique};
 use policy::RoutePolicy;
-use snapshot::{Config, Kind, Snapshot};
+use snapshot::{Config, ConfigKey, Kind, Snapshot};
 use watcher::{DEBOUNCE, HIDDEN, Report, Watcher};
 
 /// A watcher that runs.
@@ -284,4 +284,22 @@ fn config_joins_what_belongs_together() {
         "the older policy holds; an address that is not known to be unready counts; only pods of the namespace are its"
     );
     assert_eq!(Config::build(&[], &[], &[], &[]), Config::default());
+
+    // As it is printed: the first four changes by name, and the number of the others.
+    let changed = |names: &[&str]| Snapshot {
+        version: 7,
+        changed: names
+            .iter()
+            .map(|name| ConfigKey {
+                kind: Kind::Pod,
+                object: ObjectKey::namespaced("shop", name),
+            })
+            .collect(),
+        config: Config::default(),
+    };
+    assert_eq!(changed(&[]).to_string(), "version 7\n");
+    assert_eq!(
+        changed(&["a", "b", "c", "d", "e", "f"]).to_string(),
+        "version 7: Pod shop/a, Pod shop/b, Pod shop/c, Pod shop/d and 2 more\n"
+    );
 }

@@ -216,72 +216,75 @@ mockall::mock! {
 }
 
 mockall::mock! {
-/// A whole client: an [`Informer`] and a [`Writer`], and so a [`ReadWrite`](crate::ReadWrite).
-///
-/// ```
-/// use std::sync::Arc;
-///
-/// use k8s_openapi::api::core::v1::ConfigMap;
-/// use kclient::mock::MockClient;
-/// use kclient::{ObjectKey, ReadWrite, WriterExt};
-///
-/// /// Creates the map unless the cache has it.
-/// async fn ensure(maps: Arc<dyn ReadWrite<ConfigMap>>, key: ObjectKey) {
-///     if maps.get(&key).is_none() {
-///         let mut map = ConfigMap::default();
-///         map.metadata.name = Some(key.name().to_owned());
-///         map.metadata.namespace = key.namespace().map(str::to_owned);
-///         maps.create_object(&map).await.expect("nobody else creates it");
-///     }
-/// }
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// let mut maps = MockClient::<ConfigMap>::new();
-/// maps.expect_get().returning(|_key| None);
-/// maps.expect_create().times(1).returning(|map, _| Ok(map.clone()));
-/// ensure(Arc::new(maps), ObjectKey::namespaced("shop", "settings")).await;
-/// # }
-/// ```
-pub Client<K: Object> {}
+    /// A whole client: an [`Informer`] and a [`Writer`], and so a [`ReadWrite`](crate::ReadWrite).
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use kclient::mock::MockClient;
+    /// use kclient::{ObjectKey, ReadWrite, WriterExt};
+    ///
+    /// /// Creates the map unless the cache has it.
+    /// async fn ensure(maps: Arc<dyn ReadWrite<ConfigMap>>, key: ObjectKey) {
+    ///     if maps.get(&key).is_none() {
+    ///         let mut map = ConfigMap::default();
+    ///         map.metadata.name = Some(key.name().to_owned());
+    ///         map.metadata.namespace = key.namespace().map(str::to_owned);
+    ///         maps.create_object(&map).await.expect("nobody else creates it");
+    ///     }
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let mut maps = MockClient::<ConfigMap>::new();
+    /// maps.expect_get().returning(|_key| None);
+    /// maps.expect_create().times(1).returning(|map, _| Ok(map.clone()));
+    /// ensure(Arc::new(maps), ObjectKey::namespaced("shop", "settings")).await;
+    /// # }
+    /// ```
+    pub Client<K: Object> {}
 
-impl<K: Object> Reader<K> for Client<K> {
-    fn get(&self, key: &ObjectKey) -> Option<Arc<K>>;
-    fn list<'a>(&self, namespace: Option<&'a str>, selector: &Selector) -> Vec<Arc<K>>;
+    impl<K: Object> Reader<K> for Client<K> {
+        fn get(&self, key: &ObjectKey) -> Option<Arc<K>>;
+        fn list<'a>(&self, namespace: Option<&'a str>, selector: &Selector) -> Vec<Arc<K>>;
+    }
+
+    impl<K: Object> Informer<K> for Client<K> {
+        fn list_unfiltered<'a>(&self, namespace: Option<&'a str>, selector: &Selector) -> Vec<Arc<K>>;
+        fn add_handler(&self, handler: Box<dyn EventHandler<K>>, options: HandlerOptions) -> Registration;
+        fn add_index(&self, def: &IndexDef<K>) -> Result<Index<K>, RegisterError>;
+        fn has_synced(&self) -> bool;
+        fn has_synced_ignoring_handlers(&self) -> bool;
+        fn synced(&self) -> BoxFuture<'static, Result<(), Stopped>>;
+        fn shutdown_handler(&self, registration: &Registration) -> Result<(), RegisterError>;
+        fn shutdown_handlers(&self);
+        fn start(&self);
+    }
+
+    #[async_trait]
+    impl<K: Object> Writer<K> for Client<K> {
+        async fn fetch(&self, key: &ObjectKey) -> Result<K, WriteError>;
+        async fn create(&self, object: &K, options: &PostParams) -> Result<K, WriteError>;
+        async fn update(&self, object: &K, options: &PostParams) -> Result<K, WriteError>;
+        async fn update_status(&self, object: &K, options: &PostParams) -> Result<K, WriteError>;
+        async fn patch(
+            &self,
+            key: &ObjectKey,
+            patch: &Patch,
+            subresource: Subresource,
+            options: &PatchParams,
+        ) -> Result<K, WriteError>;
+        async fn delete(&self, key: &ObjectKey, options: &DeleteParams) -> Result<Deleted<K>, WriteError>;
+        async fn delete_collection<'a>(
+            &self,
+            namespace: Option<&'a str>,
+            selection: &Selection,
+            options: &DeleteParams,
+        ) -> Result<Vec<K>, WriteError>;
+        async fn subresource(&self, key: &ObjectKey, name: &str, call: &SubresourceCall) -> Result<Value, WriteError>;
+    }
 }
-impl<K: Object> Informer<K> for Client<K> {
-    fn list_unfiltered<'a>(&self, namespace: Option<&'a str>, selector: &Selector) -> Vec<Arc<K>>;
-    fn add_handler(&self, handler: Box<dyn EventHandler<K>>, options: HandlerOptions) -> Registration;
-    fn add_index(&self, def: &IndexDef<K>) -> Result<Index<K>, RegisterError>;
-    fn has_synced(&self) -> bool;
-    fn has_synced_ignoring_handlers(&self) -> bool;
-    fn synced(&self) -> BoxFuture<'static, Result<(), Stopped>>;
-    fn shutdown_handler(&self, registration: &Registration) -> Result<(), RegisterError>;
-    fn shutdown_handlers(&self);
-    fn start(&self);
-}
-#[async_trait]
-impl<K: Object> Writer<K> for Client<K> {
-    async fn fetch(&self, key: &ObjectKey) -> Result<K, WriteError>;
-    async fn create(&self, object: &K, options: &PostParams) -> Result<K, WriteError>;
-    async fn update(&self, object: &K, options: &PostParams) -> Result<K, WriteError>;
-    async fn update_status(&self, object: &K, options: &PostParams) -> Result<K, WriteError>;
-    async fn patch(
-        &self,
-        key: &ObjectKey,
-        patch: &Patch,
-        subresource: Subresource,
-        options: &PatchParams,
-    ) -> Result<K, WriteError>;
-    async fn delete(&self, key: &ObjectKey, options: &DeleteParams) -> Result<Deleted<K>, WriteError>;
-    async fn delete_collection<'a>(
-        &self,
-        namespace: Option<&'a str>,
-        selection: &Selection,
-        options: &DeleteParams,
-    ) -> Result<Vec<K>, WriteError>;
-    async fn subresource(&self, key: &ObjectKey, name: &str, call: &SubresourceCall) -> Result<Value, WriteError>;
-}}
 
 /// The error of a write that the server refuses, for a mock to return: 409 `Conflict`, 404 `NotFound`, 403 `Forbidden`, …
 ///

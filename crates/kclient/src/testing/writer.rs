@@ -228,10 +228,9 @@ impl<K: Object, W: Writer<K>> TestWriter<K, W> {
         subresource: Subresource,
     ) -> impl Future<Output = K> + Send {
         let key = self.key(caller, key);
-        let options = if matches!(patch, Patch::Apply(_)) {
-            PatchParams::apply("test")
-        } else {
-            PatchParams::default()
+        let options = match &patch {
+            Patch::Apply(_) => PatchParams::apply("test"),
+            _ => PatchParams::default(),
         };
         async move { done(caller, self.writer.patch(&key, &patch, subresource, &options).await) }
     }
