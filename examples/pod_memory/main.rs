@@ -69,11 +69,9 @@ struct TinyMeta {
     namespace: Box<str>,
     uid: Box<str>,
     resource_version: Box<str>,
-    #[serde(default, deserialize_with = "sorted")]
+    #[serde(default, deserialize_with = "kube_client::slim::sorted_labels")]
     labels: SortedLabels,
 }
-
-type SortedLabels = Box<[(Box<str>, Box<str>)]>;
 
 /// What a controller reads of a pod, of either type.
 fn line(metadata: &Metadata<'_>, spec: &PodSpec, status: &PodStatus) -> String {
@@ -85,12 +83,6 @@ fn line(metadata: &Metadata<'_>, spec: &PodSpec, status: &PodStatus) -> String {
         shown(&status.phase),
         shown(&status.pod_ip)
     )
-}
-
-/// Labels as a sorted slice, the smallest form that selectors can search.
-fn sorted<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SortedLabels, D::Error> {
-    let labels = std::collections::BTreeMap::<Box<str>, Box<str>>::deserialize(deserializer)?;
-    Ok(labels.into_iter().collect())
 }
 
 impl Object for TinyPod {

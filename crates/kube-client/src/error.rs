@@ -192,9 +192,10 @@ pub enum RegisterError {
 /// Two transforms for one informer.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error(
-    "conflicting transforms for {informer}: {} asked for at {first_at}, {} at {second_at}",
+    "conflicting transforms for {informer}: {} asked for at {first_at}, {} at {second_at}{}",
     transform_text(.first.as_deref()),
-    transform_text(.second.as_deref())
+    transform_text(.second.as_deref()),
+    made_twice(first_at, second_at)
 )]
 #[non_exhaustive]
 pub struct TransformConflict {
@@ -212,7 +213,10 @@ pub struct TransformConflict {
 
 /// Two definitions of one index.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("conflicting definitions of index {name:?} on {informer}: defined at {first_at} and at {second_at}")]
+#[error(
+    "conflicting definitions of index {name:?} on {informer}: defined at {first_at} and at {second_at}{}",
+    made_twice(first_at, second_at)
+)]
 #[non_exhaustive]
 pub struct IndexConflict {
     /// Which informer.
@@ -223,6 +227,15 @@ pub struct IndexConflict {
     pub first_at: &'static Location<'static>,
     /// Where the second definition was made.
     pub second_at: &'static Location<'static>,
+}
+
+/// What is to be done where a definition conflicts with itself.
+fn made_twice(first_at: &Location<'_>, second_at: &Location<'_>) -> &'static str {
+    if first_at == second_at {
+        " (what captures something is the same only as a clone: make it once and clone it)"
+    } else {
+        ""
+    }
 }
 
 fn transform_text(name: Option<&str>) -> String {

@@ -15,7 +15,7 @@ use crate::object::Object;
 ///   server gives no uids, as some aggregated ones, a delete that was not seen cannot be told from a change.)
 /// - Objects are shared, never copied: the `Arc` of `Added` and `Updated` is the one that the cache holds or held. That of
 ///   `Deleted` is the last state that the server tells with the delete, which may be newer than what the cache held; if
-///   the delete itself was not seen (`stale`), it is the cache's.
+///   that is not known (`stale`), it is the cache's.
 ///
 /// Not promised: that every intermediate state is seen. The server itself skips states across a reconnect, and a
 /// handler that lags far behind gets the net change per key.
@@ -42,7 +42,7 @@ pub enum Event<K> {
         /// The last known state.
         object: Arc<K>,
         /// The delete itself was not seen, only that the object is gone from a fresh list, or that another one has taken its
-        /// name: it may have changed after `object`.
+        /// name; or what the server told with the delete does not decode. The object may have changed after `object`.
         stale: bool,
     },
 }

@@ -58,8 +58,8 @@ use crate::key::{KeyRef, ObjectKey};
 /// }
 ///
 /// #[derive(Debug, Default, Deserialize)]
-/// #[serde(rename_all = "camelCase")]
 /// struct PodIpStatus {
+///     #[serde(rename = "podIP")] // "camelCase" would make it `podIp`, which never comes
 ///     pod_ip: Option<Box<str>>,
 /// }
 ///
@@ -84,6 +84,12 @@ use crate::key::{KeyRef, ObjectKey};
 ///         }
 ///     }
 /// }
+///
+/// // What is missing decodes to `None`, so try it on real JSON.
+/// let metadata = r#"{"name": "web", "namespace": "default", "uid": "u", "resourceVersion": "1"}"#;
+/// let pod: PodIp = serde_json::from_str(&format!(r#"{{"metadata": {metadata}, "status": {{"podIP": "10.0.0.1"}}}}"#))?;
+/// assert_eq!(pod.status.pod_ip.as_deref(), Some("10.0.0.1"));
+/// # Ok::<(), serde_json::Error>(())
 /// ```
 pub trait Object: DeserializeOwned + Debug + Send + Sync + 'static {
     /// What is known of the kind at run time only; `()` where the Rust type says it all.
@@ -249,7 +255,8 @@ pub enum Labels<'a> {
     Empty,
     /// As `ObjectMeta` keeps them.
     Map(&'a BTreeMap<String, String>),
-    /// Pairs sorted by key, as small types keep them.
+    /// Pairs sorted by key, as small types keep them; [`slim::sorted_labels`](crate::slim::sorted_labels) decodes them so. In
+    /// another order, selectors and [`get`](Self::get) miss some (cannot be checked).
     Sorted(&'a [(Box<str>, Box<str>)]),
 }
 

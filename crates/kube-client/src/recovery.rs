@@ -18,7 +18,7 @@
 //! # What follows what
 //!
 //! *List*, *watch*: that state is next, at once. *Newest*: a list that asks for the newest state; every other one asks for
-//! what is not older than the cache. *Wait*: the back-off (0.8 s to 30 s, doubling, with jitter) first; at a 429 that says
+//! what is not older than the cache. *Wait*: the back-off (0.8 s to 30 s, doubling, and up to half of it more, at random) first; at a 429 that says
 //! for how long (above zero), that long, at most 5 min. *Pages*: a paged list at once, and from then on. *Told*: as a failure,
 //! as all of them are: in the [statistics](crate::InformerStats::error), to the
 //! [error handler](crate::ClientBuilder::watch_error_handler) and in the log; but for the refusal of a streaming list in the

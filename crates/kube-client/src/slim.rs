@@ -62,11 +62,26 @@
 //! A slim type is for reading. To change an object, patch it, or fetch it whole first: writing a slim one back would delete
 //! what it does not keep.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+
+/// Labels or annotations as pairs sorted by key, the smallest form that selectors can search: see
+/// [`Labels::Sorted`](crate::Labels::Sorted).
+pub type SortedLabels = Box<[(Box<str>, Box<str>)]>;
+
+/// Decodes a map of texts as pairs sorted by key. For `#[serde(default, deserialize_with = "kube_client::slim::sorted_labels")]`.
+///
+/// # Errors
+///
+/// The deserializer's, if it is no map of texts.
+pub fn sorted_labels<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SortedLabels, D::Error> {
+    let labels = BTreeMap::<Box<str>, Box<str>>::deserialize(deserializer)?;
+    Ok(labels.into_iter().collect())
+}
 
 /// Decodes an `ObjectMeta` of which only name, namespace, uid, resourceVersion, labels, generation and deletionTimestamp are
 /// kept: what caches, selectors and most controllers read. For `#[serde(deserialize_with = "kube_client::slim::metadata")]`.

@@ -9,7 +9,8 @@
 //! | [`EventLog`] | a handler that writes down what it is told |
 //! | [`assert_eventually`] | awaits a fact, and on failure says what was seen last |
 //!
-//! Everything works on a paused clock (`#[tokio::test(start_paused = true)]`), and is fastest there: waits cost no time.
+//! Everything works on a paused clock (`#[tokio::test(start_paused = true)]`), and is fastest there: waits cost no time. A
+//! program's `[dev-dependencies]` need feature `fake` of this crate, and `test-util` of `tokio` for the clock.
 //!
 //! ```
 //! use k8s_openapi::api::core::v1::ConfigMap;

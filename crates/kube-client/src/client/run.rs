@@ -54,8 +54,9 @@ impl Client {
     /// for the [CRD watcher](Self::crd_watcher), if it is in use.
     ///
     /// Does not wait for handlers: [`Registration::synced`](crate::Registration::synced) does. The first call makes
-    /// `stop` stop the client; in a later call, `stop` only bounds the wait. Failures are logged at once and every 5 s
-    /// by kind and cause, and retried for ever; but for a 405, which is final.
+    /// `stop` stop the client; in a later call, `stop` only bounds the wait. So give the token that ends the program to the first
+    /// one, and no token that nobody keeps. Failures are logged at once and every 5 s by kind and cause, and retried for ever;
+    /// but for a 405, which is final.
     ///
     /// # Errors
     ///
@@ -82,6 +83,11 @@ impl Client {
     pub async fn run_and_wait_with(&self, stop: &CancellationToken, options: SyncOptions) -> Result<(), SyncError> {
         self.link(stop);
         self.start();
+        self.wait_filled(stop, options).await
+    }
+
+    /// Waits until each cache is filled; `stop` ends the wait alone.
+    pub(crate) async fn wait_filled(&self, stop: &CancellationToken, options: SyncOptions) -> Result<(), SyncError> {
         let mut remind = interval_at(Instant::now() + REMIND, REMIND);
         loop {
             // Listen before looking, so that no change falls in between.

@@ -35,7 +35,7 @@ use crate::event::Event;
 /// | the handler lags, up to [`coalesce_above`](HandlerOptions::coalesce_above) changes | every change |
 /// | it lags further | the net change per key, at the place of the key's first pending event: at most `Deleted` and then `Added`. `old` is always what the handler was last told; what was added and deleted meanwhile is never told |
 /// | [resync](HandlerOptions::resync_every) | `Updated` with `old` and `new` the same `Arc`, per cached object, to this handler alone |
-/// | an object that does not decode | nothing; its last good version stays until a good one or a delete comes |
+/// | an object that does not decode | nothing; its last good version, if there was one, stays until a good one (`Updated`, or `Added { initial: false }` if there was none) or a delete comes (`Deleted { stale: true }` if what it tells does not decode either). The first sync [does not wait for it](crate::OnUndecodable) |
 /// | a panic in the handler | the events of that call count as handled; the next ones come as usual |
 /// | a panic in an object's `Drop` | what it would be told anyway; the panic is logged. Of objects that the handler drops itself, it is one in the handler |
 /// | the handler is [removed](crate::Registration::remove) | no call begins any more; the running one goes on to its end, and what it was given counts as handled |

@@ -27,6 +27,23 @@ use crate::object::Object;
 /// let by_node: IndexDef<Pod> = IndexDef::new("node", node_name);
 /// assert_eq!(by_node.name(), "node");
 /// ```
+///
+/// So where the function captures something, make the definition once and clone it:
+///
+/// ```
+/// use std::sync::LazyLock;
+///
+/// use k8s_openapi::api::core::v1::Pod;
+/// use kube_client::IndexDef;
+///
+/// fn by_label(label: &'static str) -> IndexDef<Pod> {
+///     IndexDef::new(format!("label {label}"), move |pod: &Pod| pod.metadata.labels.as_ref()?.get(label).cloned())
+/// }
+/// static BY_APP: LazyLock<IndexDef<Pod>> = LazyLock::new(|| by_label("app"));
+///
+/// let (here, there) = (BY_APP.clone(), BY_APP.clone()); // the same index, wherever it is asked for
+/// # assert_eq!(here.name(), there.name());
+/// ```
 pub struct IndexDef<K> {
     inner: Arc<Definition<K>>,
 }

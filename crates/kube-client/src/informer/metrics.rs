@@ -23,6 +23,8 @@ const WATCHES_OPEN: &str = "watershed_informer_watches_open";
 const WATCH_DURATION: &str = "watershed_informer_watch_duration_seconds";
 const EVENTS: &str = "watershed_informer_events_total";
 const DECODE_FAILURES: &str = "watershed_informer_decode_failures_total";
+const UNDECODABLE: &str = "watershed_informer_undecodable_objects";
+const FAILING: &str = "watershed_informer_failing";
 const RESTARTS: &str = "watershed_informer_restarts_total";
 const OBJECTS: &str = "watershed_informer_objects";
 const LAST_VERSION: &str = "watershed_informer_last_version_timestamp_seconds";
@@ -48,7 +50,7 @@ enum Kind {
 }
 
 /// Every metric: name, kind, unit, meaning.
-const DESCRIPTIONS: [(&str, Kind, Option<Unit>, &str); 15] = [
+const DESCRIPTIONS: [(&str, Kind, Option<Unit>, &str); 17] = [
     (LISTS, Kind::Counter, None, "Lists finished, by form and result."),
     (
         LIST_DURATION,
@@ -75,6 +77,18 @@ const DESCRIPTIONS: [(&str, Kind, Option<Unit>, &str); 15] = [
         Kind::Counter,
         None,
         "Objects received that are not of the informer's type.",
+    ),
+    (
+        UNDECODABLE,
+        Kind::Gauge,
+        None,
+        "Objects left out now because they are not of the informer's type.",
+    ),
+    (
+        FAILING,
+        Kind::Gauge,
+        None,
+        "1 while a failure keeps the informer from going on.",
     ),
     (
         RESTARTS,
@@ -212,6 +226,8 @@ pub(crate) struct InformerMetrics {
     watch_duration: Histogram,
     events: Counter,
     decode_failures: Counter,
+    undecodable: Share,
+    failing: Share,
     objects: Share,
     last_version: Gauge,
 }
@@ -225,6 +241,8 @@ impl InformerMetrics {
             watch_duration: labels.histogram(WATCH_DURATION),
             events: labels.counter(EVENTS),
             decode_failures: labels.counter(DECODE_FAILURES),
+            undecodable: Share::new(labels.gauge(UNDECODABLE)),
+            failing: Share::new(labels.gauge(FAILING)),
             objects: Share::new(labels.gauge(OBJECTS)),
             last_version: labels.gauge(LAST_VERSION),
             labels,
@@ -265,6 +283,15 @@ impl InformerMetrics {
 
     pub(crate) fn decode_failed(&self) {
         self.decode_failures.increment(1);
+    }
+
+    /// So many objects are left out now.
+    pub(crate) fn left_out(&self, objects: usize) {
+        self.undecodable.set(objects);
+    }
+
+    pub(crate) fn failing(&self, failing: bool) {
+        self.failing.set(usize::from(failing));
     }
 
     /// A list or watch has to begin again. Rare: the handle is not kept.

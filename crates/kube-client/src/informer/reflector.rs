@@ -268,6 +268,7 @@ impl<K: Object> Reflector<K> {
                 self.start = Start::LastSeen;
                 self.keep_unchanged = true;
                 tracing::info!(objects = self.shared.len(), version = self.version, "listed");
+                self.metrics.failing(false);
                 self.status.announce(|status| {
                     status.lists += 1;
                     status.error = None;
@@ -395,6 +396,8 @@ impl<K: Object> Reflector<K> {
     fn heard(&self) {
         self.metrics.version_moved();
         self.metrics.cached(self.shared.len());
+        self.metrics
+            .left_out(self.status.update(|status| status.undecodable.len()));
         self.shared.report();
     }
 
@@ -461,6 +464,7 @@ impl<K: Object> Reflector<K> {
     /// Shows a failure in status, log and error handler.
     fn fail(&self, error: WatchError) {
         self.env.report(&self.id, &error);
+        self.metrics.failing(true);
         self.status.announce(|status| {
             status.failures += 1;
             status.last_error = Some(error.clone());
@@ -481,13 +485,15 @@ impl<K: Object> Reflector<K> {
         );
         self.env.report(&self.id, &error);
         self.metrics.decode_failed();
-        self.status.update(|status| {
+        let left_out = self.status.update(|status| {
             status.failures += 1;
             status.last_error = Some(error);
             if let Some(key) = &bad.key {
                 status.undecodable.insert(key.clone(), bad.error.clone());
             }
+            status.undecodable.len()
         });
+        self.metrics.left_out(left_out);
     }
 
     /// The version that the next list names, and whether it asks for the newest state.

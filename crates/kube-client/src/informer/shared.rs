@@ -268,9 +268,9 @@ impl<K: Object> Shared<K> {
                 values: Vec::new(),
             },
             Received::Delete { key, last } => Change::Delete {
+                stale: last.is_none(),
                 key,
                 last,
-                stale: false,
             },
         }));
         let mut judged = Judged::default();

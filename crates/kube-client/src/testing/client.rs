@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::eventually::{PATIENCE, assert_eventually};
-use crate::client::{Client, ClientBuilder, Stats};
+use crate::client::{Client, ClientBuilder, Stats, SyncOptions};
 
 /// A [`Client`] for a test, which has to be [`end`](Self::end)ed once it was started: that is where leaks show.
 ///
@@ -121,7 +121,8 @@ impl TestClient {
         }
     }
 
-    /// Starts every informer and waits until each cache is filled, as [`Client::run_and_wait`] with a token of its own.
+    /// Starts every informer and waits until each cache is filled, as [`Client::run_and_wait`] does. The token that stops the
+    /// client is still for the code under test to give.
     ///
     /// # Panics
     ///
@@ -131,8 +132,10 @@ impl TestClient {
     ///
     /// Dropping the future ends the wait; what was started goes on.
     pub async fn sync(&self) {
-        let stop = CancellationToken::new();
-        match timeout(PATIENCE, self.run_and_wait(&stop)).await {
+        self.start();
+        let never = CancellationToken::new();
+        let filled = self.wait_filled(&never, SyncOptions::default());
+        match timeout(PATIENCE, filled).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => panic!("the caches do not fill: {error}"),
             Err(Elapsed { .. }) => panic!("the caches do not fill within {PATIENCE:?}: {}", states(&self.stats())),

@@ -165,12 +165,42 @@ async fn recorder_sees_failures_by_reason() {
     assert_eq!(seen["restarts_total{namespace=default,reason=forbidden}"], counter(2));
     assert_eq!(seen["restarts_total{namespace=default,reason=unreachable}"], counter(1));
     assert_eq!(seen["decode_failures_total{namespace=default}"], counter(1));
+    assert_eq!(seen["undecodable_objects{namespace=default}"], gauge(1.0));
+    assert_eq!(seen["failing{namespace=default}"], gauge(0.0));
     assert_eq!(seen["objects{namespace=default}"], gauge(0.0));
     assert_eq!(
         informer.stats().restarts,
         BTreeMap::from([("forbidden", 2), ("unreachable", 1)])
     );
     client.end().await;
+}
+
+// The alerts of docs/metrics.md that tell an informer that fails for ever.
+#[tokio::test(start_paused = true)]
+async fn one_informer_that_always_fails_raises_the_alerts() {
+    let recorder = DebuggingRecorder::new();
+    let mut recorded = Seen::by(&recorder);
+    let _guard = metrics::set_default_local_recorder(&recorder);
+    let server = FakeApiServer::new();
+    server.inject(Rule::new(Fault::status(403)));
+    let client = client(&server);
+    let _informer = maps(&client, InformerOptions::default());
+    client.start();
+    tokio::time::sleep(Duration::from_mins(20)).await; // the back-off has reached its longest step
+    let restarts = |seen: &BTreeMap<String, DebugValue>| match seen["restarts_total{namespace=default,reason=forbidden}"]
+    {
+        DebugValue::Counter(count) => count,
+        ref other => panic!("not a counter: {other:?}"),
+    };
+    let seen = recorded.look();
+    assert_eq!(seen["failing{namespace=default}"], gauge(1.0));
+    let before = restarts(&seen);
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    // rate(…[10m]) > 0.01
+    let more = restarts(&recorded.look());
+    assert!(more > 6, "{before} restarts and {more} in ten minutes");
+    client.end().await;
+    assert_eq!(recorded.look()["failing{namespace=default}"], gauge(0.0));
 }
 
 #[tokio::test(start_paused = true)]

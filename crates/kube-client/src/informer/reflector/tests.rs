@@ -23,7 +23,7 @@ use crate::informer::status::Phase;
 use crate::informer::{Informer, InformerId};
 use crate::key::ObjectKey;
 use crate::sync::Mutex;
-use crate::testing::{Item, TestClient};
+use crate::testing::{EventLog, Item, TestClient};
 
 /// A client on the script, one started informer, and every failure it reports.
 struct Rig {
@@ -590,6 +590,8 @@ async fn undecodable_objects_are_named_and_cleared() {
     script.json(&list("7", &[item_json("a", "u", 1), bad("b"), item_json("c", "u", 2)]));
     let watch = script.stream();
     let rig = rig(&script, paged());
+    let log = EventLog::new();
+    log.register(&rig.informer);
     rig.informer.synced().await.unwrap();
     let names = || {
         rig.informer
@@ -614,6 +616,10 @@ async fn undecodable_objects_are_named_and_cleared() {
         (rig.values(), names()),
         (vec!["b@8".to_owned(), "c@2".to_owned()], vec![])
     );
+    log.wait_for(4).await;
+    // b was not there before, and how a was at its end nobody knows
+    let told = log.lines(|item| item.value.clone());
+    assert_eq!(told[2..], ["+n/b=b@8", "-n/a=a@1?"]);
     rig.end().await;
 }
 

@@ -70,6 +70,7 @@ impl<K: Object> Reflector<K> {
     pub(super) async fn open_watch(&mut self) -> Result<Connection, WatchError> {
         let version = self.version.clone();
         let connection = self.open(Step::Watch, &version, false).await?;
+        self.metrics.failing(false);
         self.status.announce(|status| status.error = None);
         Ok(connection)
     }
