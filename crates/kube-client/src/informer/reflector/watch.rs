@@ -15,6 +15,7 @@ use crate::informer::reflector::{Reflector, version};
 use crate::informer::returns::Returns;
 use crate::informer::shared::Received;
 use crate::informer::status::Phase;
+use crate::informer::turn::pass_turn;
 use crate::object::Object;
 
 /// A kind whose watches deliver bookmarks, about one a minute, is not silent for so long unless the connection is gone.
@@ -107,7 +108,7 @@ impl<K: Object> Reflector<K> {
             self.flush(&mut pending);
             // Handlers get their turn before anything more is read: a flood must not pile up in their queues, and what they
             // give back is freed while this processor's cache holds it.
-            tokio::task::yield_now().await;
+            pass_turn().await;
             if taken? == Lines::More {
                 continue;
             }
