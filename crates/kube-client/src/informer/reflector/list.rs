@@ -233,7 +233,8 @@ impl<K: Object> Reflector<K> {
         let mut most = 0;
         loop {
             let decoder = &self.decoder;
-            let line = connection.next_line(|line| (!line.is_empty()).then(|| (line.len(), decoder.event(line))));
+            let line =
+                connection.next_line(|line| (!line.trim_ascii().is_empty()).then(|| (line.len(), decoder.event(line))));
             let fail = |kind, detail: &str| self.failures.of(Step::List, kind, detail);
             match line.map_err(|error| fail(WatchErrorKind::Protocol, &error.to_string()))? {
                 Some(Some((bytes, event))) => {
@@ -255,7 +256,7 @@ impl<K: Object> Reflector<K> {
                         connection.limit(STREAMING_LIST);
                     }
                 }
-                Some(None) => {} // an empty line
+                Some(None) => {} // a blank line
                 None => {
                     tokio::task::consume_budget().await;
                     match connection.read(silence).await {

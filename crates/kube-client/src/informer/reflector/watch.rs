@@ -138,7 +138,8 @@ impl<K: Object> Reflector<K> {
     fn take_lines(&mut self, connection: &mut Connection, pending: &mut Pending<K>) -> Result<Lines, WatchError> {
         while pending.changes.len() < BATCH {
             let decoder = &self.decoder;
-            let line = connection.next_line(|line| (!line.is_empty()).then(|| (line.len(), decoder.event(line))));
+            let line =
+                connection.next_line(|line| (!line.trim_ascii().is_empty()).then(|| (line.len(), decoder.event(line))));
             match line.map_err(|error| {
                 self.failures
                     .of(Step::Watch, WatchErrorKind::Protocol, &error.to_string())
@@ -150,7 +151,7 @@ impl<K: Object> Reflector<K> {
                         pending.bytes += bytes;
                     }
                 }
-                Some(None) => {} // an empty line
+                Some(None) => {} // a blank line
                 None => return Ok(Lines::NoMore),
             }
         }

@@ -254,3 +254,27 @@ async fn panicking_metrics_recorder_does_not_end_the_informer() {
     assert_eq!(rig.values(), ["a@8"]);
     rig.end().await;
 }
+
+// [I16] lines of nothing but space, as something on the way may send to keep the connection alive, say nothing; nor does a
+// return before the newline
+#[tokio::test(start_paused = true)]
+async fn blank_lines_say_nothing() {
+    let script = Script::new();
+    let stream = script.stream();
+    stream.send_raw(b"\r\n \n");
+    stream.send(&format!("{}\r", event("ADDED", &item_json("a", "u", 3))));
+    stream.send(&format!("{}\r", end_bookmark("7")));
+    let rig = rig(&script, InformerOptions::default());
+    rig.at("7").await;
+    stream.send_raw(b"\r\n\t \r\n");
+    stream.send(&event("ADDED", &item_json("b", "v", 8)));
+    rig.at("8").await;
+    stream.send_raw(b" \r");
+    stream.end();
+    let _watch = script.stream();
+    script.requested(2).await;
+    assert_eq!(script.query(1), "resourceVersion=8");
+    assert_eq!(rig.kinds(), []);
+    assert_eq!(rig.values(), ["a@3", "b@8"]);
+    rig.end().await;
+}

@@ -1,6 +1,7 @@
 //! Ends that nobody asked for: the runtime goes, or what is dropped at an end panics.
 
 use k8s_openapi::api::core::v1::{Node, Pod, Secret};
+use kube::core::GroupVersionResource;
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -18,7 +19,7 @@ fn client_whose_runtime_is_gone_is_stopped() {
         .enable_all()
         .build()
         .unwrap();
-    let (client, informer, registrations) = runtime.block_on(async {
+    let (client, informer, registrations, mut kinds) = runtime.block_on(async {
         let (client, informer) = rig();
         let never = on_event_async(|_: Event<ConfigMap>| std::future::pending());
         let registrations = [
@@ -28,8 +29,10 @@ fn client_whose_runtime_is_gone_is_stopped() {
                 HandlerOptions::default(),
             ),
         ];
+        let maps = GroupVersionResource::gvr("", "v1", "configmaps");
+        let kinds = client.crd_watcher().subscribe(&maps);
         client.sync().await;
-        (client, informer, registrations)
+        (client, informer, registrations, kinds)
     });
     drop(runtime);
     let elsewhere = Builder::new_current_thread().enable_all().build().unwrap();
@@ -40,6 +43,8 @@ fn client_whose_runtime_is_gone_is_stopped() {
             assert!(registration.is_stopped());
         }
         assert!(informer.is_stopped());
+        let told = async { while kinds.next().await.is_some() {} };
+        timeout(patience, told).await.expect("nobody tells of kinds any more");
         let late = informer.add_handler(on_event(|_: &Event<ConfigMap>| ()), HandlerOptions::default());
         assert_eq!(timeout(patience, late.synced()).await, Ok(Err(Stopped)));
         let waiting = CancellationToken::new();
@@ -121,7 +126,7 @@ async fn blocked_handler_with_resyncs_keeps_no_cache() {
         calling.store(true, std::sync::atomic::Ordering::SeqCst);
         let _ = gate.recv();
     });
-    let options = HandlerOptions::default().resync_every(Duration::from_secs(3_600));
+    let options = HandlerOptions::default().resync_every(Duration::from_hours(1));
     informer.add_handler(BlockingHandler::new(handler), options);
     client.run_and_wait(&CancellationToken::new()).await.unwrap();
     until(|| called.load(std::sync::atomic::Ordering::SeqCst)).await;
