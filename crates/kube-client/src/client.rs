@@ -37,6 +37,8 @@ use crate::informer::status::InformerStats;
 /// - Every task belongs to the client; [`shutdown`](Self::shutdown) waits for the last one to end.
 /// - Dropping the last clone stops everything. Informers that outlive it show their last state. An event handler that
 ///   captures a clone keeps the client alive: then `shutdown`, or the stop token, is what ends it.
+/// - The client lives in the runtime in which it was made: once it was started, it is stopped when that is shut down, and so
+///   are its informers, for those, too, who wait for them elsewhere.
 #[derive(Clone)]
 pub struct Client {
     owner: Arc<Owner>,

@@ -10,11 +10,12 @@ pub(crate) mod lean;
 pub(crate) mod lines;
 pub(crate) mod list;
 
+use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use kube::core::ApiResource;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::decode::lean::{Full, Lean};
@@ -48,14 +49,23 @@ impl<K: Object> Decoder<K> {
     /// Sets the types, runs the transform, and checks that the object can be told from others. The object goes to its final
     /// place here: a large one is not moved from result to result.
     fn finish(&self, mut object: K) -> Result<Arc<K>, Undecodable> {
-        object.set_types(&self.resource);
-        match self.check(&mut object) {
-            Ok(()) => Ok(Arc::new(object)),
-            Err(bad) => {
-                discard(object);
-                Err(bad)
-            }
-        }
+        let checked = contain(|| {
+            object.set_types(&self.resource);
+            self.check(&mut object)
+        });
+        let bad = match checked {
+            Some(Ok(())) => return Ok(Arc::new(object)),
+            Some(Err(bad)) => bad,
+            // Of metadata that cannot be read nothing is known, unless the text tells it.
+            None => Undecodable {
+                key: None,
+                uid: String::new(),
+                version: String::new(),
+                error: PANICKED.to_owned(),
+            },
+        };
+        discard(object);
+        Err(bad)
     }
 
     fn check(&self, object: &mut K) -> Result<(), Undecodable> {
@@ -112,7 +122,7 @@ impl<K: Object> Decoder<K> {
         });
         match decoded {
             Some(Ok(object)) => self.finish(object).map_err(|error| error.with_key_of(text)),
-            Some(Err(error)) => Err(Undecodable::of(text, error.to_string())),
+            Some(Err(error)) => Err(Undecodable::of(text, brief(error))),
             None => Err(Undecodable::of(text, PANICKED.to_owned())),
         }
     }
@@ -152,6 +162,29 @@ impl Undecodable {
         }
         self
     }
+}
+
+/// The most bytes of an error's text that are kept.
+const LONGEST_ERROR: usize = 400;
+
+/// The text of an error, with its middle left out if it is long: errors of decoding quote what they met, which may be a
+/// whole file, and the text is kept for each object that does not decode.
+fn brief(error: impl Display) -> String {
+    let mut text = error.to_string();
+    if text.len() > LONGEST_ERROR {
+        let (head, tail) = (
+            text.floor_char_boundary(LONGEST_ERROR / 2),
+            text.ceil_char_boundary(text.len() - LONGEST_ERROR / 2),
+        );
+        text.replace_range(head..tail, " … ");
+        text.shrink_to_fit();
+    }
+    text
+}
+
+/// For fields of which null says the same as their absence, as it does to Go.
+fn or_default<'de, T: Deserialize<'de> + Default, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 /// A text, or an empty one where something else stands: one bad field must not hide the others.

@@ -305,8 +305,9 @@ pub enum WatchErrorKind {
     NotKubernetes,
     /// Nothing came within the bounds of the protocol: a silent connection.
     Silent,
-    /// A streaming list went on and on without its end bookmark. The informer lists again, the second time in pages, if it
-    /// may ([`ListMode::Auto`](crate::ListMode::Auto)).
+    /// A list without an end. A streaming list that goes on and on without its end bookmark: the informer lists again, the
+    /// second time in pages, if it may ([`ListMode::Auto`](crate::ListMode::Auto)). Or pages that lead to themselves, or to ever
+    /// more without anything new: it lists again after a pause.
     Unfinished,
     /// The server does not begin to answer a request: it hangs, or something else listens there.
     NoAnswer,

@@ -28,6 +28,7 @@ pub(crate) mod status;
 pub(crate) mod store;
 pub(crate) mod stream;
 pub(crate) mod transform;
+pub(crate) mod turn;
 pub(crate) mod view;
 
 use std::any::Any;

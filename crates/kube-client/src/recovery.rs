@@ -27,9 +27,10 @@
 //! | the server | streaming list | paged list | watch |
 //! | --- | --- | --- | --- |
 //! | 200, whole | cache it; the stream is the watch | cache it; watch | |
-//! | 400, 422, 501 | pages | wait, list | 400, 422: wait, newest; 501: wait, watch |
+//! | 400, 422, 501 | pages | wait, list | 400, 422: wait, newest; 501: as 500 |
 //! | 405 | pages | final: not supported | final: not supported; the cache stays |
-//! | 401, 403, 404, 409, 500, 503, 504, others | wait, list | wait, list | wait, watch; the cache stays |
+//! | 401, 403, 404 | wait, list | wait, list | wait, watch; the cache stays |
+//! | 409, 500, 503, 504, others | wait, list | wait, list | wait, watch; the fifth in a row: wait, list; the cache stays |
 //! | 410, 504 "too large resource version" | newest; if it was, wait, newest | same; on a later page: newest as one page, once per try | lived 1 s: newest; else wait, newest |
 //! | 429, with and without Retry-After | wait, list | wait, list | wait, watch |
 //! | a web page with 400, 404, 405, 410, 422, 501; 200 that is not JSON | wait, list | wait, list | wait, watch |
@@ -41,7 +42,7 @@
 //! | ERROR event with another code | as the HTTP code | | wait, watch; the second in a row: wait, newest |
 //! | what is no list, no event, no gzip; a line or item over 64 MiB | wait, list | wait, list | wait, watch; the second in a row: wait, newest |
 //! | silence | for 30 s: list; the second time pages, for an hour | for 90 s: wait, list | for 3 min where bookmarks come, else 30 s past its time: watch; the second in a row: newest |
-//! | goes on without its end | no object that is new to the list for 2 min, or a clean end or a reset after 2 min: list; the second time, one of silence included, pages, for an hour | | |
+//! | goes on without its end | no object that is new to the list for 2 min, or a clean end or a reset after 2 min: list; the second time, one of silence included, pages, for an hour | a page that leads to itself, or 1,000 in a row without an object that is new to the list: wait, list | |
 //! | object that does not decode | told; the rest goes on; the last good version stays | same | same; its version counts |
 //! | deletion of which the key cannot be read | told; nothing is deleted before the next list | | same |
 //! | bookmark without a version | ignored; the end bookmark: wait, list | | ignored |

@@ -9,6 +9,7 @@
 #[cfg(test)]
 pub(crate) mod checked;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::PoisonError;
 use std::task::Waker;
 
@@ -91,9 +92,51 @@ impl Waiters {
     }
 }
 
-/// Wakes all of them; call it without a lock held.
+/// Wakes all of them; call it without a lock held. A panic of one is contained, so that the others are woken.
 pub(crate) fn wake_all(wakers: Vec<Waker>) {
     for waker in wakers {
-        waker.wake();
+        if catch_unwind(AssertUnwindSafe(|| waker.wake())).is_err() {
+            tracing::error!("a waker panicked");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+
+    struct Counting(AtomicUsize);
+
+    impl Wake for Counting {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    struct Panicking;
+
+    impl Wake for Panicking {
+        fn wake(self: Arc<Self>) {
+            panic!("on purpose");
+        }
+    }
+
+    // wakers are code of whoever polls: one that panics keeps nobody else asleep
+    #[test]
+    fn panicking_waker_keeps_nobody_else_asleep() {
+        let counting = Arc::new(Counting(AtomicUsize::new(0)));
+        let wakers = vec![
+            Waker::from(Arc::clone(&counting)),
+            Waker::from(Arc::new(Panicking)),
+            Waker::from(Arc::clone(&counting)),
+        ];
+        let woken = catch_unwind(AssertUnwindSafe(|| wake_all(wakers)));
+        assert!(woken.is_ok());
+        assert_eq!(counting.0.load(Ordering::SeqCst), 2);
     }
 }

@@ -31,6 +31,7 @@ use crate::informer::options::{InformerOptions, InitialList};
 use crate::informer::reflector::failure::Failures;
 use crate::informer::registration::Registration;
 use crate::informer::transform::Transform;
+use crate::informer::turn::pass_turn;
 
 /// How often discovery is asked when it alone decides.
 const POLL: Duration = Duration::from_secs(30);
@@ -121,6 +122,13 @@ impl Pace {
     }
 }
 
+/// However it ends, be it with its runtime: nobody is told anything any more.
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.state.stop();
+    }
+}
+
 impl Driver {
     pub(super) async fn run(self, feed: Feed) {
         let stop = self.env.stop.clone();
@@ -130,7 +138,6 @@ impl Driver {
             () = self.drive(feed) => {}
             () = self.make_calls() => {}
         }
-        self.state.stop();
     }
 
     /// Feeds the state until it is dropped, or the informer stops.
@@ -283,7 +290,7 @@ impl Driver {
             self.state.due.notified().await;
             while self.make_one_call() {
                 // A call may lead to others, without an end: a stop has to get its turn.
-                tokio::task::yield_now().await;
+                pass_turn().await;
             }
         }
     }
@@ -294,7 +301,7 @@ impl Driver {
             if !self.make_one_call() {
                 return;
             }
-            tokio::task::yield_now().await;
+            pass_turn().await;
         }
     }
 

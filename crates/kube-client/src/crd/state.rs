@@ -24,6 +24,7 @@ use crate::crd::subscription::KindState;
 use crate::crd::topic::{Change, Told, Topic, Verdict};
 use crate::discovery::{Lookup, ServedApis};
 use crate::event::Event;
+use crate::informer::deferred::discard_each;
 use crate::object::Scope;
 use crate::sync::{Mutex, wake_all};
 
@@ -443,7 +444,11 @@ impl State {
             let due = std::mem::take(&mut inner.due);
             (wakers, (handlers, std::mem::take(&mut inner.waiting), due))
         };
-        drop(dropped); // calls are the user's: not under the lock
+        // Calls are the user's: not under the lock, and each by itself.
+        let (handlers, waiting, due) = dropped;
+        discard_each(handlers);
+        discard_each(waiting.into_values().flatten());
+        discard_each(due);
         wake_all(wakers);
     }
 

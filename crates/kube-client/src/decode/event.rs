@@ -12,7 +12,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 use serde_json::value::RawValue;
 
 use crate::decode::lean::{Full, Lean};
-use crate::decode::{Decoder, PANICKED, Undecodable, contain};
+use crate::decode::{Decoder, PANICKED, Undecodable, brief, contain, or_default};
 use crate::object::Object;
 
 /// One line of a watch stream.
@@ -30,6 +30,16 @@ pub(crate) enum WatchEvent<K> {
     Unknown(String),
 }
 
+impl<K> WatchEvent<K> {
+    /// Whether it is about an object that tells nothing of itself, since the type's own code panicked.
+    fn is_anonymous(&self) -> bool {
+        match self {
+            WatchEvent::Upsert { object: Err(bad) } | WatchEvent::Deleted(Err(bad)) => bad.error == PANICKED,
+            _ => false,
+        }
+    }
+}
+
 /// The line is not a watch event at all.
 #[derive(Debug, thiserror::Error)]
 #[error("not a watch event: {0}")]
@@ -37,7 +47,7 @@ pub(crate) struct NotAnEvent(String);
 
 impl NotAnEvent {
     fn new(error: impl fmt::Display) -> Self {
-        Self(error.to_string())
+        Self(brief(error))
     }
 }
 
@@ -52,8 +62,9 @@ impl<K: Object> Decoder<K> {
             Ok::<_, serde_json::Error>(event)
         });
         match decoded {
+            Some(Ok(event)) if event.is_anonymous() => Self::undecodable(text, PANICKED.to_owned()),
             Some(Ok(event)) => Ok(event),
-            Some(Err(error)) => Self::undecodable(text, error.to_string()),
+            Some(Err(error)) => Self::undecodable(text, brief(error)),
             None => Self::undecodable(text, PANICKED.to_owned()),
         }
     }
@@ -206,21 +217,23 @@ impl<'de> Deserialize<'de> for Kind {
 
 #[derive(Deserialize)]
 struct Bookmark {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     metadata: BookmarkMeta,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct BookmarkMeta {
+    #[serde(deserialize_with = "or_default")]
     resource_version: String,
+    #[serde(deserialize_with = "or_default")]
     annotations: BookmarkAnnotations,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct BookmarkAnnotations {
-    #[serde(rename = "k8s.io/initial-events-end")]
+    #[serde(rename = "k8s.io/initial-events-end", deserialize_with = "or_default")]
     initial_events_end: String,
 }
 

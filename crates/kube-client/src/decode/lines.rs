@@ -25,6 +25,15 @@ impl Lines {
         self.chunk = chunk;
     }
 
+    /// The stream is over: what came after the last newline is a line. False if nothing did.
+    pub(crate) fn end(&mut self) -> bool {
+        let rest = !self.partial.is_empty();
+        if rest {
+            self.push(Bytes::from_static(b"\n"));
+        }
+        rest
+    }
+
     /// Calls `f` with the next whole line, without its newline.
     pub(crate) fn next<R>(&mut self, mut f: impl FnMut(&[u8]) -> R) -> Result<Option<R>, LineTooLong> {
         let Some(end) = memchr::memchr(b'\n', &self.chunk) else {
@@ -72,6 +81,9 @@ mod tests {
                 "chunks of {size}"
             );
             assert_eq!(lines.partial, b"tail");
+            assert!(lines.end());
+            assert_eq!(lines.next(<[u8]>::to_vec).unwrap(), Some(b"tail".to_vec()));
+            assert!(!lines.end());
         }
     }
 

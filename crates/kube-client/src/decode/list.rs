@@ -17,7 +17,7 @@ use serde::de::IgnoredAny;
 use serde_json::error::Category;
 
 use crate::decode::lean::{Full, Lean};
-use crate::decode::{Decoder, PANICKED, Undecodable, contain};
+use crate::decode::{Decoder, PANICKED, Undecodable, brief, contain, or_default};
 use crate::object::Object;
 
 /// The largest element that is accepted. The server's storage refuses objects of more than a few MiB.
@@ -27,8 +27,9 @@ const LARGEST: usize = 64 << 20;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ListMeta {
+    #[serde(deserialize_with = "or_default")]
     pub(crate) resource_version: String,
-    #[serde(rename = "continue")]
+    #[serde(rename = "continue", deserialize_with = "or_default")]
     pub(crate) next: String,
 }
 
@@ -39,7 +40,7 @@ pub(crate) struct NotAList(String);
 
 impl NotAList {
     fn new(error: impl std::fmt::Display) -> Self {
-        Self(error.to_string())
+        Self(brief(error))
     }
 }
 
@@ -64,7 +65,14 @@ pub(crate) struct ListReader {
     at: At,
     // The buffer's length from which the next try makes sense.
     retry_at: usize,
+    found: Found,
+}
+
+/// What of a list has come. Any object has metadata; without `items` it is none, and no empty list either.
+#[derive(Debug, Default)]
+struct Found {
     meta: Option<ListMeta>,
+    items: bool,
 }
 
 /// Why a round ended.
@@ -86,7 +94,7 @@ impl ListReader {
             buffer: Vec::new(),
             at: At::Start,
             retry_at: 0,
-            meta: None,
+            found: Found::default(),
         }
     }
 
@@ -117,7 +125,10 @@ impl ListReader {
         if self.at != At::End {
             return Err(NotAList::new("the body ends in the middle"));
         }
-        self.meta.ok_or_else(|| NotAList::new("no metadata"))
+        if !self.found.items {
+            return Err(NotAList::new("no items"));
+        }
+        self.found.meta.ok_or_else(|| NotAList::new("no metadata"))
     }
 
     fn round<K: Object>(
@@ -135,7 +146,7 @@ impl ListReader {
             text: valid,
             read: 0,
             at: self.at,
-            meta: &mut self.meta,
+            found: &mut self.found,
         };
         let result = loop {
             match cursor.step(decoder, each) {
@@ -161,7 +172,7 @@ struct Cursor<'a> {
     text: &'a str,
     read: usize,
     at: At,
-    meta: &'a mut Option<ListMeta>,
+    found: &'a mut Found,
 }
 
 impl<'a> Cursor<'a> {
@@ -202,7 +213,7 @@ impl<'a> Cursor<'a> {
             text: self.text,
             read: self.read + used,
             at: self.at,
-            meta: &mut None,
+            found: &mut Found::default(),
         };
         ahead.skip_space();
         match self.text.as_bytes().get(ahead.read) {
@@ -214,6 +225,7 @@ impl<'a> Cursor<'a> {
         let start = ahead.read;
         let first = self.text.as_bytes().get(start).ok_or(Pause::More)?;
         if key == "items" && *first == b'[' {
+            self.found.items = true;
             self.read = start;
             self.advance(1, At::Item { first: true });
             return Ok(());
@@ -221,7 +233,7 @@ impl<'a> Cursor<'a> {
         let rest = &self.text[start..];
         let used = if key == "metadata" {
             let (meta, used) = value::<ListMeta>(rest)?;
-            *self.meta = Some(meta);
+            self.found.meta = Some(meta);
             used
         } else if key == "items" && *first != b'n' {
             return Err(NotAList::new("items is not an array").into());
@@ -231,6 +243,7 @@ impl<'a> Cursor<'a> {
         if start + used == self.text.len() {
             return Err(Pause::More); // a number may go on in the next chunk
         }
+        self.found.items |= key == "items"; // null, which is what an empty list of Go's is
         self.read = start;
         self.advance(used, At::AfterValue);
         Ok(())

@@ -182,3 +182,36 @@ fn key_uid_and_version_are_read_whatever_else_is_wrong() {
         assert_eq!(read(text).0, None, "{text}");
     }
 }
+
+// [I21] errors of decoding quote what they met: of a large object, or a secret, not all of it is kept and logged
+#[test]
+fn errors_do_not_quote_whole_objects() {
+    let long = "ü".repeat(1 << 20);
+    let object = format!(r#"{{"metadata":{{"name":"a"}},"data":"{long}"}}"#);
+    let decoder: Decoder<ConfigMap> = decoder(false);
+    let alone = decoder.object(&object).unwrap_err();
+    let line = format!(r#"{{"type":"ADDED","object":{object}}}"#);
+    let Ok(WatchEvent::Upsert { object: Err(watched) }) = decoder.event(line.as_bytes()) else {
+        panic!("not an undecodable object");
+    };
+    let mut listed = Vec::new();
+    let mut each = |item: Result<Arc<ConfigMap>, Undecodable>| listed.push(item.unwrap_err());
+    let mut reader = ListReader::new();
+    let body = format!(r#"{{"metadata":{{}},"items":[{object}]}}"#);
+    reader.push(body.as_bytes(), &decoder, &mut each).unwrap();
+    reader.finish(&decoder, &mut each).unwrap();
+    let no_event = decoder.event(format!(r#"{{"type":"BOOKMARK","object":"{long}"}}"#).as_bytes());
+    for error in [
+        &alone.error,
+        &watched.error,
+        &listed[0].error,
+        &no_event.unwrap_err().to_string(),
+    ] {
+        assert!(error.len() < 500, "{} bytes", error.len());
+        assert!(error.contains("invalid type: string"), "{error}");
+        assert!(
+            error.contains("expected "),
+            "what was expected comes at the end: {error}"
+        );
+    }
+}

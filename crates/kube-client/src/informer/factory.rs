@@ -97,6 +97,8 @@ impl Registry {
                 twin = twin.id(),
             );
         }
+        // Before anything is changed for it: who is refused leaves no trace.
+        cell.check_transform(wanted.as_ref(), asked_at)?;
         match delayed_by {
             Some(crds) => cell.gate(crds),
             None => cell.presence.want_anyway(),
@@ -106,7 +108,6 @@ impl Registry {
         } else if started {
             Arc::clone(&cell).start();
         }
-        cell.check_transform(wanted.as_ref(), asked_at)?;
         env.changed.notify_waiters();
         Ok(Informer::new(cell))
     }
@@ -381,6 +382,7 @@ impl fmt::Debug for Informers {
 mod tests {
     use super::*;
     use crate::informer::options::Namespaces;
+    use crate::informer::transform::Transform;
     use crate::testing::{Item, TestClient};
 
     /// A connection that is never used.
@@ -435,5 +437,24 @@ mod tests {
             error.to_string(),
             "cannot watch items.test.io/v1: the set of namespaces is empty"
         );
+    }
+
+    // [I3] a registration that is refused changes nothing: the informer of the others does not wait for its kind from now on
+    #[tokio::test]
+    async fn refused_registration_leaves_no_trace() {
+        use k8s_openapi::api::core::v1::ConfigMap;
+
+        let client = TestClient::fake();
+        let informers = client.informers();
+        informers.typed::<ConfigMap>(InformerOptions::default()).unwrap();
+        let transformed = InformerOptions::default().transform(Transform::new("nothing", |_: &mut ConfigMap| ()));
+        let refused = informers.view(&(), transformed, ViewOptions::default().delayed());
+        assert!(matches!(refused, Err(RegisterError::TransformConflict(_))));
+        client.sync().await;
+        assert!(
+            client.stats().crd_watcher.is_none(),
+            "nobody has asked whether the kind is there"
+        );
+        client.end().await;
     }
 }

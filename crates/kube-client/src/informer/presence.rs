@@ -25,6 +25,7 @@ use crate::crd::{CrdWatcher, Crds, KindState, KindSubscription};
 use crate::error::{Step, WatchErrorKind};
 use crate::informer::Cell;
 use crate::informer::dispatch::HandlerQueue;
+use crate::informer::factory::Control;
 use crate::informer::part::Part;
 use crate::informer::reflector::Reflector;
 use crate::informer::reflector::failure::Failures;
@@ -161,7 +162,7 @@ impl<K: Object> Cell<K> {
 
     fn follow(self: &Arc<Self>, mut states: KindSubscription) {
         let cell = Arc::clone(self);
-        self.env.spawn(async move {
+        self.spawn_to_its_end(async move {
             let stop = cell.stop.clone();
             let following = async {
                 let mut syncing = false;
@@ -191,7 +192,18 @@ impl<K: Object> Cell<K> {
         });
     }
 
-    fn start_reflectors(&self) {
+    /// Runs a task that the informer needs. Should it be dropped half-way, the runtime is going, and with it all that the
+    /// client does: then the client is stopped, so that those who wait elsewhere wait no longer. Should it panic, the
+    /// informer alone is.
+    fn spawn_to_its_end(self: &Arc<Self>, task: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
+        let unfinished = Unfinished(Some(Arc::downgrade(self)));
+        self.env.spawn(async move {
+            task.await;
+            unfinished.finish();
+        })
+    }
+
+    fn start_reflectors(self: &Arc<Self>) {
         let stop = self.stop.child_token();
         let start = |part: &Part<K>| {
             let reflector = Reflector::new(
@@ -202,7 +214,7 @@ impl<K: Object> Cell<K> {
                 self.transform.clone(),
                 part.clone(),
             );
-            self.env.spawn(reflector.run(stop.clone(), self.stop.clone()))
+            self.spawn_to_its_end(reflector.run(stop.clone(), self.stop.clone()))
         };
         let tasks = self.parts.iter().map(start).collect();
         self.launch.lock().running = Some(Running { stop, tasks });
@@ -220,7 +232,7 @@ impl<K: Object> Cell<K> {
     }
 
     /// The kind is there.
-    async fn open(&self) {
+    async fn open(self: &Arc<Self>) {
         self.presence.set(true);
         if self.shared.is_listed() {
             return;
@@ -300,6 +312,32 @@ impl<K: Object> Cell<K> {
                 }
                 parts
             }
+        }
+    }
+}
+
+/// The informer of a task that has not come to its end; `None` once it has.
+struct Unfinished<K: Object>(Option<Weak<Cell<K>>>);
+
+impl<K: Object> Unfinished<K> {
+    fn finish(mut self) {
+        self.0 = None;
+    }
+}
+
+impl<K: Object> Drop for Unfinished<K> {
+    fn drop(&mut self) {
+        let Some(cell) = self.0.take().and_then(|cell| cell.upgrade()) else {
+            return;
+        };
+        if std::thread::panicking() {
+            tracing::error!(informer = %cell.id, "what keeps an informer current panicked; it is stopped");
+        } else {
+            cell.env.stop.cancel();
+        }
+        cell.stop();
+        for part in &cell.parts {
+            part.status().update(|status| status.watches_open = 0);
         }
     }
 }

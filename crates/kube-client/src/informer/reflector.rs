@@ -25,7 +25,7 @@ mod request;
 pub(crate) mod version;
 mod watch;
 
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -58,6 +58,8 @@ const LONGEST_RETRY_AFTER: Duration = Duration::from_mins(5);
 const AVOID_STREAMING: Duration = Duration::from_hours(1);
 /// After so many watches in a row that end with an error or in silence, at the same version, the state is listed.
 const FRUITLESS: u32 = 2;
+/// After so many requests in a row that the server answers with an error of its own, instead of a watch, the state is listed.
+const UNOPENED: u32 = 5;
 /// A watch that ends in good order after so long, or longer, has lived as long as it was asked to.
 const WHOLE_LIFE: Duration = Duration::from_mins(5);
 
@@ -139,6 +141,8 @@ pub(crate) struct Reflector<K: Object> {
     has_bookmarks: bool,
     // Watches in a row that failed without bringing the version further; below `FRUITLESS`.
     fruitless: u32,
+    // Requests in a row that brought an error of the server's instead of a watch; below `UNOPENED`.
+    unopened: u32,
 }
 
 impl<K: Object> Reflector<K> {
@@ -177,6 +181,7 @@ impl<K: Object> Reflector<K> {
             avoid_streaming_until: None,
             has_bookmarks: false,
             fruitless: 0,
+            unopened: 0,
         }
     }
 
@@ -189,8 +194,7 @@ impl<K: Object> Reflector<K> {
             () = stop.cancelled() => {}
             () = self.drive_again().instrument(span) => stop.cancelled().await,
         }
-        self.metrics.watch_lost();
-        self.status.update(|status| status.watches_open = 0);
+        self.lose_watch();
         if ends.is_cancelled() {
             self.shared.stop();
             self.status.announce(|status| status.phase = Phase::Stopped);
@@ -201,9 +205,11 @@ impl<K: Object> Reflector<K> {
     /// informer must not die unseen.
     async fn drive_again(&mut self) {
         while AssertUnwindSafe(self.drive()).catch_unwind().await.is_err() {
-            self.status.update(|status| status.watches_open = 0);
-            self.metrics.watch_lost();
-            self.restarted("panicked");
+            self.lose_watch();
+            // A metrics recorder, which may be what has panicked, must not do so outside of the machine.
+            if catch_unwind(AssertUnwindSafe(|| self.restarted("panicked"))).is_err() {
+                tracing::error!("the metrics recorder panicked");
+            }
             self.fail(self.failures.of(
                 Step::List,
                 WatchErrorKind::Protocol,
@@ -212,6 +218,14 @@ impl<K: Object> Reflector<K> {
             let wait = self.backoff.next();
             self.enter(Phase::Backoff);
             tokio::time::sleep(wait).await;
+        }
+    }
+
+    /// The watch, if one was open, is no more. Outside of the machine, so panics of a metrics recorder are contained.
+    fn lose_watch(&self) {
+        self.status.update(|status| status.watches_open = 0);
+        if catch_unwind(AssertUnwindSafe(|| self.metrics.watch_lost())).is_err() {
+            tracing::error!("the metrics recorder panicked");
         }
     }
 
@@ -336,11 +350,12 @@ impl<K: Object> Reflector<K> {
                 Ok(connection) => connection,
                 Err(error) => {
                     let reason = error.kind.as_str();
-                    let next = self.after_watch_failure(error, true);
+                    let next = self.after_no_watch(error);
                     return self.restarts(reason, next);
                 }
             },
         };
+        self.unopened = 0;
         // Counted from here: how long a streaming list took before says nothing of the watch.
         let (began, from) = (Instant::now(), self.version.clone());
         let ended = self.follow(connection).await;
@@ -387,9 +402,9 @@ impl<K: Object> Reflector<K> {
 
     /// A list or watch begins again.
     fn restarted(&self, reason: &'static str) {
-        self.metrics.restarted(reason);
         self.status
             .update(|status| *status.restarts.entry(reason).or_default() += 1);
+        self.metrics.restarted(reason);
     }
 
     /// The cache changed or was found to be current up to a newer version.
@@ -426,6 +441,18 @@ impl<K: Object> Reflector<K> {
             self.start = Start::Newest;
         }
         stuck
+    }
+
+    /// What follows a request that brought no watch. A server whose watches fail, though it lists, must not leave the cache
+    /// behind for ever; one that is down is not burdened with lists before its time.
+    fn after_no_watch(&mut self, error: WatchError) -> State {
+        let its_own = matches!(error.kind, WatchErrorKind::Server { .. });
+        self.unopened = if its_own { (self.unopened + 1) % UNOPENED } else { 0 };
+        let next = self.after_watch_failure(error, true);
+        match next {
+            State::Backoff(wait, Next::Watch) if its_own && self.unopened == 0 => State::Backoff(wait, Next::List),
+            next => next,
+        }
     }
 
     fn after_watch_failure(&mut self, error: WatchError, short_lived: bool) -> State {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 use crate::error::Stopped;
+use crate::informer::deferred::discard;
 use crate::sync::{Mutex, Waiters, wake_all};
 
 /// The half of a handler that its owner holds.
@@ -190,10 +191,10 @@ impl OnSynced {
             return;
         };
         let call = self.call.lock().take();
-        if let Some(call) = call
-            && synced.is_ok()
-            && catch_unwind(AssertUnwindSafe(call)).is_err()
-        {
+        let Some(call) = call else { return };
+        if synced.is_err() {
+            discard(call);
+        } else if catch_unwind(AssertUnwindSafe(call)).is_err() {
             tracing::error!("what was to be called when a handler has synced panicked");
         }
     }

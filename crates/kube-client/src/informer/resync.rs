@@ -5,7 +5,7 @@
 //! it has not synced or is at the one before, stays due and comes as soon as it is.
 
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::Context;
 use std::time::Duration;
 
@@ -18,7 +18,8 @@ use crate::object::Object;
 
 /// The clock of one handler's resyncs.
 pub(crate) struct Resync<K: Object> {
-    shared: Arc<Shared<K>>,
+    // A call that never returns must not keep the cache.
+    shared: Weak<Shared<K>>,
     every: Duration,
     runtime: Handle,
     // Until the next one; the first begins with the first poll.
@@ -31,7 +32,7 @@ impl<K: Object> Resync<K> {
     /// `None` if the handler did not ask for it.
     pub(crate) fn of(queue: &HandlerQueue<K>, shared: &Arc<Shared<K>>, runtime: &Handle) -> Option<Self> {
         Some(Self {
-            shared: Arc::clone(shared),
+            shared: Arc::downgrade(shared),
             every: queue.resync_every()?,
             runtime: runtime.clone(),
             sleep: None,
@@ -54,7 +55,8 @@ impl<K: Object> Resync<K> {
                 }
                 self.sleep = None;
             }
-            self.due = !self.shared.resync(queue);
+            let Some(shared) = self.shared.upgrade() else { return };
+            self.due = !shared.resync(queue);
             if self.due {
                 return;
             }

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Wake, Waker};
 use std::thread::Thread;
 
 use futures_util::FutureExt;
@@ -17,6 +17,7 @@ use crate::informer::handler::{EventHandler, Handled, RunsOn};
 use crate::informer::options::InformerId;
 use crate::informer::resync::Resync;
 use crate::informer::shared::Shared;
+use crate::informer::turn::pass_turn;
 use crate::object::Object;
 
 /// A handler and its queue, ready to run.
@@ -52,6 +53,26 @@ impl<K: Object> Drop for Call<'_, K> {
     }
 }
 
+/// However it ends, be it with its runtime: nobody calls the handler any more, so its queue takes nothing, and says so.
+impl<K: Object> Drop for Runner<K> {
+    fn drop(&mut self) {
+        self.queue.stop();
+        if let Some(shared) = self.shared.upgrade() {
+            shared.unregister(&self.queue);
+        }
+        discard(std::mem::replace(&mut self.handler, Box::new(Gone)));
+    }
+}
+
+/// In the place of a handler that was dropped.
+struct Gone;
+
+impl<K> EventHandler<K> for Gone {
+    fn handle<'a>(&'a mut self, _: &'a [Event<K>]) -> Handled<'a> {
+        Handled::Done
+    }
+}
+
 impl<K: Object> Runner<K> {
     /// Where the handler wants to run. User code: if it panics, where most do.
     pub(crate) fn runs_on(&self) -> RunsOn {
@@ -77,7 +98,6 @@ impl<K: Object> Runner<K> {
         if AssertUnwindSafe(working).catch_unwind().await.is_err() {
             self.tell_panic();
         }
-        self.end();
     }
 
     /// Runs on this thread until the handler is removed or the informer stopped; a call is never dropped.
@@ -85,7 +105,6 @@ impl<K: Object> Runner<K> {
         if catch_unwind(AssertUnwindSafe(|| block_on(self.work()))).is_err() {
             self.tell_panic();
         }
-        self.end();
     }
 
     /// Something around the handler panicked, which itself is contained: the timers of a runtime that is gone, or a metrics
@@ -93,15 +112,6 @@ impl<K: Object> Runner<K> {
     fn tell_panic(&self) {
         let handler = self.queue.name();
         tracing::error!(informer = %self.informer, handler, "what runs an event handler panicked; it is called no more");
-    }
-
-    /// However it ended: nobody calls the handler any more, so its queue takes nothing, and says so.
-    fn end(self) {
-        self.queue.stop();
-        if let Some(shared) = self.shared.upgrade() {
-            shared.unregister(&self.queue);
-        }
-        discard(self.handler);
     }
 
     async fn work(&mut self) {
@@ -153,22 +163,6 @@ impl<K: Object> Runner<K> {
 
 /// After so many events a handler lets its neighbours run. Many small batches, not one, so that it catches up with a flood.
 const TURN: usize = 64;
-
-/// Lets the tasks run that wait for this worker, and goes on after them. Not the runtime's `yield_now`: that one waits until
-/// nothing else is left to run, and while a flood of changes keeps a reflector and its connection busy, that is seldom; the
-/// backlog would grow, and with it the memory.
-async fn pass_turn() {
-    let mut passed = false;
-    std::future::poll_fn(|cx| {
-        if passed {
-            return Poll::Ready(());
-        }
-        passed = true;
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
-}
 
 /// Wakes a thread that waits in [`block_on`].
 struct Unpark(Thread);

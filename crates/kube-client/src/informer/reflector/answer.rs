@@ -6,7 +6,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use http::{HeaderMap, Request, header};
+use http::{HeaderMap, HeaderValue, Request, header};
 use kube::client::Body;
 use tokio::time::timeout;
 
@@ -52,8 +52,8 @@ impl<K: Object> Reflector<K> {
         }
         let inflate = match response.headers().get(header::CONTENT_ENCODING) {
             None => Inflate::plain(),
-            Some(encoding) if encoding == "gzip" => Inflate::gzip(),
-            Some(encoding) if encoding == "identity" => Inflate::plain(),
+            Some(encoding) if is_one_of(encoding, &["gzip", "x-gzip"]) => Inflate::gzip(),
+            Some(encoding) if is_one_of(encoding, &["identity"]) => Inflate::plain(),
             Some(other) => {
                 let detail = format!("the answer is encoded as {other:?}, which nobody asked for");
                 return Err(self.failures.of(step, WatchErrorKind::Protocol, &detail));
@@ -66,6 +66,12 @@ impl<K: Object> Reflector<K> {
         let detail = format!("the server has not begun to answer within {} s", waited.as_secs());
         self.failures.of(step, WatchErrorKind::NoAnswer, &detail)
     }
+}
+
+/// Whether a content coding is one of these; its case does not matter.
+fn is_one_of(encoding: &HeaderValue, names: &[&str]) -> bool {
+    let encoding = encoding.as_bytes().trim_ascii();
+    names.iter().any(|name| encoding.eq_ignore_ascii_case(name.as_bytes()))
 }
 
 /// The media type of an answer, if it says that it is something else than JSON.

@@ -20,6 +20,8 @@ pub(crate) struct Connection {
     last_data: Instant,
     // When the server should have closed it, and a little more.
     deadline: Instant,
+    // The server has closed it.
+    over: bool,
     // How long what is awaited may take from here, and when that is over; until it is lifted.
     limit: Option<(Duration, Instant)>,
 }
@@ -66,8 +68,14 @@ impl Connection {
             lines: Lines::default(),
             last_data: now,
             deadline: now + timeout + Duration::from_secs(30),
+            over: false,
             limit: None,
         }
+    }
+
+    /// Whether the server has closed it; the last line may be left.
+    pub(crate) fn is_over(&self) -> bool {
+        self.over
     }
 
     /// Counts as late after so long from now, whatever comes, until this is called again or [`lift_limit`](Self::lift_limit).
@@ -79,8 +87,12 @@ impl Connection {
         self.limit = None;
     }
 
-    /// Waits for the next chunk, at most `silence` after the last one. Every line must have been taken before.
+    /// Waits for the next chunk, at most `silence` after the last one. Every line must have been taken before. What stands
+    /// after the last newline as the stream ends is a line, too: the last event, or something that is none.
     pub(crate) async fn read(&mut self, silence: Option<Duration>) -> Result<Read, ReadError> {
+        if self.over {
+            return Ok(Read::End);
+        }
         let silence = silence.map(|silence| (self.last_data + silence, ReadError::Silent(silence)));
         let late = self.limit.map(|(after, at)| (at, ReadError::Late(after)));
         let (mut limit, mut missed) = (self.deadline, ReadError::Overdue);
@@ -92,7 +104,10 @@ impl Connection {
         loop {
             match timeout_at(limit, self.body.frame()).await {
                 Err(_) => return Err(missed),
-                Ok(None) => return Ok(Read::End),
+                Ok(None) => {
+                    self.over = true;
+                    return Ok(if self.lines.end() { Read::Data } else { Read::End });
+                }
                 Ok(Some(Err(error))) => return Err(ReadError::Broken(Box::new(error))),
                 Ok(Some(Ok(frame))) => {
                     if let Ok(chunk) = frame.into_data() {

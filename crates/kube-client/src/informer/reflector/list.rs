@@ -31,6 +31,9 @@ const LIST_SILENCE: Duration = Duration::from_secs(90);
 pub(super) const STREAMING_LIST: Duration = Duration::from_mins(2);
 /// The most that is decoded before neighbours on this worker get a turn.
 const PIECE: usize = 16 << 10;
+/// So many pages in a row without an object that is new to the list, and it is given up. Pages may be empty, where a server
+/// looks through much that does not match; those of a server that goes round in circles are.
+const BARREN_PAGES: u32 = 1000;
 /// About what the objects of a piece take in memory: pods take some five times their JSON. Asked of the allocator in one and
 /// given back before they are made: glibc's grows the heap of a thread that is not the main one by what is asked for, page
 /// by page, with a system call each, and this makes one call of twenty. Below the 128 KiB from which it would map it apart.
@@ -77,6 +80,7 @@ impl<K: Object> Reflector<K> {
         'whole: loop {
             let mut incoming = self.incoming(self.wants_newest());
             let mut token = String::new();
+            let (mut most, mut barren) = (0, 0);
             loop {
                 let at = match token.as_str() {
                     "" if self.wants_newest() => ListAt::Newest { limit },
@@ -86,7 +90,18 @@ impl<K: Object> Reflector<K> {
                 };
                 match self.fetch_page(at, &mut incoming).await {
                     Ok(meta) if meta.next.is_empty() => return self.commit(&incoming, meta.resource_version),
-                    Ok(meta) => token = meta.next,
+                    Ok(meta) => {
+                        if incoming.known() > most {
+                            (most, barren) = (incoming.known(), 0);
+                        } else {
+                            barren += 1;
+                        }
+                        if meta.next == token || barren == BARREN_PAGES {
+                            let detail = "the pages of the list lead to no end";
+                            return Err(self.failures.of(Step::List, WatchErrorKind::Unfinished, detail));
+                        }
+                        token = meta.next;
+                    }
                     // The pages were too slow for the server's memory: fetch the newest state as one.
                     // A server that gives pages all the same, and lets them expire again, is one for the back-off.
                     Err(error) if error.kind == WatchErrorKind::Expired && !token.is_empty() && !started_over => {
@@ -218,12 +233,17 @@ impl<K: Object> Reflector<K> {
         let mut most = 0;
         loop {
             let decoder = &self.decoder;
-            let line = connection.next_line(|line| (!line.is_empty()).then(|| (line.len(), decoder.event(line))));
+            let line =
+                connection.next_line(|line| (!line.trim_ascii().is_empty()).then(|| (line.len(), decoder.event(line))));
             let fail = |kind, detail: &str| self.failures.of(Step::List, kind, detail);
             match line.map_err(|error| fail(WatchErrorKind::Protocol, &error.to_string()))? {
                 Some(Some((bytes, event))) => {
                     incoming.bytes += bytes;
-                    let event = event.map_err(|error| fail(WatchErrorKind::Protocol, &error.to_string()))?;
+                    let event = match event {
+                        Ok(event) => event,
+                        Err(_) if connection.is_over() => continue, // a line that was cut off
+                        Err(error) => return Err(fail(WatchErrorKind::Protocol, &error.to_string())),
+                    };
                     if let Some(version) = self.receive_event(&mut incoming, event)? {
                         self.commit(&incoming, version)?;
                         self.streaming_silences = 0;
@@ -236,7 +256,7 @@ impl<K: Object> Reflector<K> {
                         connection.limit(STREAMING_LIST);
                     }
                 }
-                Some(None) => {} // an empty line
+                Some(None) => {} // a blank line
                 None => {
                     tokio::task::consume_budget().await;
                     match connection.read(silence).await {

@@ -2,6 +2,7 @@
 //! exact waits. Behaviour against the in-memory API server is tested in the workspace's behaviour suites.
 
 mod bounds;
+mod misbehaving;
 mod objects;
 mod pace;
 mod script;
@@ -721,14 +722,15 @@ async fn panicking_error_handler_is_contained() {
     client.end().await;
 }
 
-/// A kind whose metadata cannot be read while a switch is on.
+/// A kind of which the own code panics.
 mod unreadable {
     use super::*;
     use crate::object::{Metadata, Object, Scope};
     use serde::Deserialize;
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
-    static PANICS: AtomicBool = AtomicBool::new(true);
+    // How often the metadata of a `fuse` may be read before that panics, once.
+    static FUSE: AtomicUsize = AtomicUsize::new(1);
 
     #[derive(Debug, Deserialize)]
     struct Unreadable(Item);
@@ -745,27 +747,64 @@ mod unreadable {
         }
 
         fn metadata(&self) -> Metadata<'_> {
-            assert!(!PANICS.load(Ordering::SeqCst), "on purpose");
+            assert_ne!(self.0.value, "bad", "on purpose");
+            let burnt = self.0.metadata.name == "fuse" && FUSE.fetch_sub(1, Ordering::SeqCst) == 0;
+            assert!(!burnt, "on purpose");
             self.0.metadata()
         }
+    }
+
+    fn informer(script: &Script) -> (TestClient, Informer<Unreadable>) {
+        let client = TestClient::new(Client::new(script.client()).unwrap());
+        let options = InformerOptions::default().list_mode(ListMode::Paged);
+        let informer = client.informers().typed::<Unreadable>(options).unwrap();
+        informer.start();
+        (client, informer)
     }
 
     // a panic of the type's own code is a failure that shows, not the end of the informer
     #[tokio::test(start_paused = true)]
     async fn informer_starts_over_after_a_panic() {
         let script = Script::new();
-        script.json(&list("7", &[item_json("a", "u", 1)]));
-        let client = TestClient::new(Client::new(script.client()).unwrap());
-        let options = InformerOptions::default().list_mode(ListMode::Paged);
-        let informer = client.informers().typed::<Unreadable>(options).unwrap();
-        informer.start();
+        script.json(&list("7", &[item_json("fuse", "u", 1)]));
+        let (client, informer) = informer(&script);
         script::until(|| informer.stats().failures == 1).await;
         assert!(informer.stats().error.unwrap().to_string().contains("panicked"));
-        PANICS.store(false, Ordering::SeqCst);
-        script.json(&list("7", &[item_json("a", "u", 1)]));
+        script.json(&list("7", &[item_json("fuse", "u", 1)]));
         let _watch = script.stream();
         informer.synced().await.unwrap();
         assert_eq!(informer.len(), 1);
+        client.end().await;
+    }
+
+    // [I21] [I39] an object of which the metadata cannot be read, ever, is one that does not decode: its neighbours are there
+    #[tokio::test(start_paused = true)]
+    async fn object_whose_metadata_panics_does_not_decode() {
+        let bad = |name: &str| item_json(name, "u", 1).replace(&format!("{name}@1"), "bad");
+        let keys = |informer: &Informer<Unreadable>| -> Vec<String> {
+            let mut keys: Vec<String> = informer.undecodable().iter().map(|(key, _)| key.to_string()).collect();
+            keys.sort_unstable();
+            keys
+        };
+        let script = Script::new();
+        script.json(&list("7", &[item_json("a", "u", 1), bad("b"), item_json("c", "u", 1)]));
+        let watch = script.stream();
+        let (client, informer) = informer(&script);
+        informer.synced().await.unwrap();
+        assert_eq!((informer.len(), keys(&informer)), (2, vec!["n/b".to_owned()]));
+        watch.send(&event("ADDED", &bad("d")));
+        watch.send(&event("DELETED", &bad("a")));
+        watch.send(&event("ADDED", &item_json("e", "u", 9)));
+        script::until(|| informer.last_version().as_deref() == Some("9")).await;
+        assert_eq!(
+            (informer.len(), keys(&informer)),
+            (2, vec!["n/b".to_owned(), "n/d".to_owned()])
+        );
+        assert!(
+            informer.get(&ObjectKey::namespaced("n", "a")).is_none(),
+            "it was deleted"
+        );
+        assert_eq!(informer.stats().restarts.get("panicked"), None);
         client.end().await;
     }
 }

@@ -15,6 +15,7 @@ use crate::informer::reflector::{Reflector, version};
 use crate::informer::returns::Returns;
 use crate::informer::shared::Received;
 use crate::informer::status::Phase;
+use crate::informer::turn::pass_turn;
 use crate::object::Object;
 
 /// A kind whose watches deliver bookmarks, about one a minute, is not silent for so long unless the connection is gone.
@@ -108,7 +109,7 @@ impl<K: Object> Reflector<K> {
             self.flush(&mut pending);
             // Handlers get their turn before anything more is read: a flood must not pile up in their queues, and what they
             // give back is freed while this processor's cache holds it.
-            tokio::task::yield_now().await;
+            pass_turn().await;
             if taken? == Lines::More {
                 continue;
             }
@@ -138,7 +139,8 @@ impl<K: Object> Reflector<K> {
     fn take_lines(&mut self, connection: &mut Connection, pending: &mut Pending<K>) -> Result<Lines, WatchError> {
         while pending.changes.len() < BATCH {
             let decoder = &self.decoder;
-            let line = connection.next_line(|line| (!line.is_empty()).then(|| (line.len(), decoder.event(line))));
+            let line =
+                connection.next_line(|line| (!line.trim_ascii().is_empty()).then(|| (line.len(), decoder.event(line))));
             match line.map_err(|error| {
                 self.failures
                     .of(Step::Watch, WatchErrorKind::Protocol, &error.to_string())
@@ -150,7 +152,7 @@ impl<K: Object> Reflector<K> {
                         pending.bytes += bytes;
                     }
                 }
-                Some(None) => {} // an empty line
+                Some(None) => {} // a blank line
                 None => return Ok(Lines::NoMore),
             }
         }

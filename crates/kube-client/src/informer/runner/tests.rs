@@ -1,6 +1,7 @@
 //! Handlers that are dropped half-way, misbehave, or never come to run; threads, resyncs and lag have files of their own.
 
 mod blocking;
+mod ends;
 mod lag;
 mod resync;
 

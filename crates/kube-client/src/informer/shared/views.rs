@@ -29,7 +29,7 @@ use crate::error::Stopped;
 use crate::event::Event;
 use crate::filter::{FilterChange, FilterSubscription};
 use crate::informer::backlog::{Batch, Taken};
-use crate::informer::deferred::{Deferred, discard};
+use crate::informer::deferred::{Deferred, discard_each};
 use crate::informer::dispatch::HandlerQueue;
 use crate::informer::index::Posting;
 use crate::informer::shared::slots::Slots;
@@ -450,7 +450,7 @@ impl<K: Object> Shared<K> {
             let mut state = self.state.write();
             state.views.extract_if(.., |view| !view.is_used()).collect()
         };
-        discard(ended); // filters and their subscriptions are the user's: not under the lock
+        discard_each(ended); // filters and their subscriptions are the user's: not under the lock
     }
 
     /// Adds a handler to a view and hands it the state of this instant. False if stopped: then it was only told so.
@@ -607,7 +607,7 @@ impl<K: Object> Shared<K> {
             })
             .collect();
         let again = self.commit(id, generation, &judged);
-        discard(judged);
+        discard_each(judged);
         again
     }
 

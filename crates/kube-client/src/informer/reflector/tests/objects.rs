@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn gzip(text: &str) -> Vec<u8> {
+pub(super) fn gzip(text: &str) -> Vec<u8> {
     use std::io::Write;
 
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::new(1));

@@ -148,3 +148,77 @@ async fn pages_that_always_expire_are_paced() {
     assert_eq!(asked[4..], once[..2]);
     rig.end().await;
 }
+
+// [I9] a neighbour on the runtime that always has something to do takes turns with the watch, and does not starve it
+#[tokio::test]
+async fn busy_neighbours_leave_the_watch_its_share() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Poll;
+
+    let script = Script::new();
+    script.json(&list("7", &[]));
+    let watch = script.stream();
+    let rig = rig(&script, paged());
+    script.requested(2).await;
+    let turns = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&turns);
+    let busy = tokio::spawn(std::future::poll_fn::<(), _>(move |cx| {
+        counter.fetch_add(1, Ordering::Relaxed);
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }));
+    let (events, last) = (1_000, crate::sample::item("a", "u", 1_007));
+    let lines: Vec<String> = (8..8 + events)
+        .map(|version| event("MODIFIED", &item_json("a", "u", version)) + "\n")
+        .collect();
+    watch.send_raw(lines.concat().as_bytes());
+    let caught_up = rig.informer.caught_up(&*last, Duration::from_mins(1)).await;
+    let turns = turns.load(Ordering::Relaxed);
+    busy.abort();
+    caught_up.unwrap();
+    assert!(turns <= 2 * 1_000, "{turns} turns of the neighbour for {events} events");
+    rig.end().await;
+}
+
+// [I24] a server that answers each watch with an error of its own, though it lists: the cache does not stay behind for ever
+#[tokio::test(start_paused = true)]
+async fn watches_that_are_never_opened_are_made_up_for_by_a_list() {
+    let script = Script::new();
+    script.json(&list("7", &[]));
+    let rig = rig(&script, paged());
+    for round in [1, 2] {
+        for _ in 0..5 {
+            script.status(500, "{}");
+        }
+        script.json(&list("9", &[item_json("a", "u", 8 + round)]));
+        let asked = usize::try_from(round).unwrap() * 6;
+        script.requested(asked + 1).await;
+        let version = if round == 1 { 7 } else { 9 };
+        let queries: Vec<String> = (asked - 5..=asked).map(|at| script.query(at)).collect();
+        let watch = format!("resourceVersion={version}");
+        assert_eq!(queries[..5], [watch.as_str(); 5]);
+        assert_eq!(
+            queries[5],
+            format!("list resourceVersion={version}&resourceVersionMatch=NotOlderThan")
+        );
+        script::until(|| rig.values() == [format!("a@{}", 8 + round)]).await;
+    }
+    // One that opens, or another failure, begins the count anew.
+    for _ in 0..4 {
+        script.status(500, "{}");
+    }
+    script.stream().end();
+    for _ in 0..4 {
+        script.status(503, "{}");
+    }
+    script.status(403, "{}");
+    for _ in 0..4 {
+        script.status(500, "{}");
+    }
+    let _watch = script.stream();
+    script.requested(28).await;
+    for at in 13..28 {
+        assert_eq!(script.query(at), "resourceVersion=9", "{at}");
+    }
+    rig.end().await;
+}

@@ -661,3 +661,52 @@ fn delayed_view_follows_a_kind_that_comes_and_goes() {
         assert!(!shared.is_listed() && shared.is_filled() && shared.version().is_empty());
     }
 }
+
+/// An item of which the drop panics.
+#[derive(Debug, serde::Deserialize)]
+struct Bomb(Item);
+
+impl Object for Bomb {
+    type DynamicType = ();
+
+    fn api_resource(unit: &()) -> ApiResource {
+        Item::api_resource(unit)
+    }
+
+    fn scope(unit: &()) -> crate::Scope {
+        Item::scope(unit)
+    }
+
+    fn metadata(&self) -> Metadata<'_> {
+        self.0.metadata()
+    }
+}
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("not to be dropped");
+    }
+}
+
+// [I39] objects that went away while a filter was asked about them are dropped one by one: a second panic of their drops
+// while the first one unwinds would abort the process
+#[test]
+fn panics_of_objects_that_a_pass_drops_are_contained_each() {
+    let shared: Arc<Shared<Bomb>> = Arc::new(Shared::new(&Namespaces::All));
+    let bomb = |name: &str| Received::Upsert(Arc::new(Bomb(Item::clone(&item(name, "u", 1)))));
+    shared.apply(0, &mut vec![bomb("a"), bomb("b")], None);
+    let filter = Switch::of(&["n"]);
+    let claim = shared.view(criteria(&filter));
+    assert_eq!(shared.len_in(claim.id()), 2);
+    let owner = Arc::clone(&shared);
+    filter.hook(move || {
+        let gone = |name| Received::Delete {
+            key: ObjectKey::namespaced("n", name),
+            last: None,
+        };
+        owner.apply(0, &mut vec![gone("a"), gone("b")], None);
+    });
+    filter.subscribers.notify(&FilterChange::All);
+    assert_eq!((shared.len(), shared.len_in(claim.id())), (0, 0));
+    shared.check_view(claim.id());
+}
