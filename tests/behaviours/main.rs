@@ -14,6 +14,7 @@ mod harness;
 mod informer;
 mod kubectl;
 mod marks;
+mod operator;
 mod queue;
 mod server;
 mod views;
