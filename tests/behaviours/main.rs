@@ -16,6 +16,7 @@ mod informer;
 mod kubectl;
 mod marks;
 mod multi_kind;
+mod operator;
 mod queue;
 mod server;
 mod testing;

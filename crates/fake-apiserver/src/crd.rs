@@ -236,7 +236,6 @@ impl Definitions {
         }
         let Some(spec) = spec(object) else { return };
         let changed = self.installed.insert(name.to_owned(), bytes.clone()).is_some();
-        accept(server, id, name, &spec);
         let custom = custom_resource(&spec);
         server.registry.install(&custom);
         let kinds = server.registry.snapshot();
@@ -249,6 +248,8 @@ impl Definitions {
                 server.storage.end_watches(id);
             }
         }
+        // Last: whoever reads that the kind is served may ask for it.
+        accept(server, id, name, &spec);
     }
 
     fn withdraw(&mut self, server: &Shared, name: &str) {

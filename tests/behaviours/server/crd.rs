@@ -413,3 +413,34 @@ cases![
     refuses_bad_definitions,
     removing_the_definition_removes_everything,
 ];
+
+// [F17] whoever reads that a kind is established can ask for it, on any thread
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn established_kinds_are_served_at_once() {
+    let server = Server::fake();
+    for _ in 0..100 {
+        let group = format!("{}.example.com", unique());
+        let kind = CustomKind { group };
+        let version = server.current_version().await;
+        let mut watch = server
+            .watch(&format!("{DEFINITIONS}?watch=1&resourceVersion={version}"))
+            .await;
+        let reader = {
+            let (server, kind) = (server.clone(), kind.clone());
+            tokio::spawn(async move {
+                loop {
+                    let event = watch.next().await;
+                    let established = condition(&event.object, "Established");
+                    if established.is_some_and(|condition| condition["status"] == "True") {
+                        return server.get(&kind.everywhere()).await.code;
+                    }
+                }
+            })
+        };
+        server
+            .post(DEFINITIONS, &CustomKind::definition(&kind.group))
+            .await
+            .created();
+        assert_eq!(reader.await.unwrap(), 200);
+    }
+}
