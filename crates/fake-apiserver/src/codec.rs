@@ -24,7 +24,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 
-pub(crate) use custom::duplicates;
+pub(crate) use custom::{duplicates, duplicates_below};
 pub(crate) use error::DecodeError;
 pub(crate) use options::{DeleteOptions, IGNORE_STORE_READ_ERROR, Preconditions, decode_delete_options};
 pub(crate) use tables::TypeId;
@@ -173,12 +173,17 @@ fn decode_from(
     let mut wrong_version = None;
     match resource.schema {
         Schema::Typed(id) => {
+            if type_meta::lacks_version(&api_version, &resource.group) {
+                let kind = if kind.is_empty() { &*resource.kind } else { &kind };
+                let cause = type_meta::missing_version(body);
+                return Err(DecodeError::malformed_as(resource, (kind, ""), cause));
+            }
             (api_version, kind) = type_meta::check_typed(resource, &api_version, &kind, Some(tape.root()))?;
             (object, findings) = typed_object(resource, id, &tape, validation)?;
         }
         Schema::Schemaless => {
             if kind.is_empty() {
-                let cause = format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(&text));
+                let cause = format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(body));
                 // Without field validation the real server goes another way, which knows what it expects.
                 return Err(match validation {
                     FieldValidation::Ignore => DecodeError::malformed(resource, cause),
@@ -205,6 +210,10 @@ fn decode_from(
     }
     let warnings = if validation == FieldValidation::Warn {
         syntax_findings
+            .iter()
+            .flat_map(|text| yaml::findings(text))
+            .map(str::to_owned)
+            .collect()
     } else {
         Vec::new()
     };

@@ -1,5 +1,7 @@
 //! What single kinds do beyond their policy: found by resource once per write, never asked inside a verb.
 
+mod events;
+
 use std::collections::BTreeMap;
 
 use base64::Engine as _;
@@ -11,7 +13,7 @@ use crate::codec::zero_field;
 use crate::json::scan;
 use crate::kinds::Resource;
 use crate::object::Object;
-use crate::validation::{ErrorKind, FieldError, label_errors};
+use crate::validation::{ErrorKind, FieldError, Written, join, label_errors};
 use crate::{crd, defaults};
 
 /// What a kind does beyond its policy.
@@ -34,20 +36,24 @@ struct Hooks {
     /// Changes what a client writes.
     on_write: fn(&Resource, &mut Object),
     /// Changes what replaces an object, given that one.
-    on_update: fn(&Object, &mut Object),
-    /// What every request for the kind warns of.
-    deprecation: Option<&'static str>,
+    on_update: fn(&Resource, &Object, &mut Object),
     /// What a delete warns of that does not say what becomes of dependents.
     delete_warning: Option<&'static str>,
     /// Whether the deletion begins by rules of its own: what becomes of dependents is settled then, and not orphaning
     /// them is waiting for them.
     own_deletion: bool,
+    /// How a delete of one object is refused whose preconditions do not hold, if the kind looks at them itself.
+    precondition: Option<&'static str>,
     /// Whether a write of the status leaves the owners alone, where it writes other metadata.
     keeps_owners_of_status: bool,
     /// What the creation of an object of this name warns of.
     name_warning: fn(&str) -> Option<String>,
     /// What is wrong with the body of an object.
-    validate: fn(&Object) -> Vec<FieldError>,
+    validate: fn(&Written<'_>) -> Vec<FieldError>,
+    /// What is looked at before the metadata.
+    validate_first: fn(&Written<'_>) -> Vec<FieldError>,
+    /// Whether the metadata of a new object is not looked at where that has found something.
+    first_alone: bool,
 }
 
 /// Whether a deleted object stays, for a reason other than its finalizers.
@@ -73,13 +79,27 @@ const NONE: Hooks = Hooks {
     names_itself: false,
     kept_on_update: None,
     on_write: |_, _| {},
-    on_update: |_, _| {},
-    deprecation: None,
+    on_update: |_, _, _| {},
     delete_warning: None,
     own_deletion: false,
+    precondition: None,
     keeps_owners_of_status: false,
     name_warning: |_| None,
     validate: |_| Vec::new(),
+    validate_first: |_| Vec::new(),
+    first_alone: false,
+};
+
+const EVENT: Hooks = Hooks {
+    validate_first: events::of_core,
+    first_alone: true,
+    ..NONE
+};
+
+const EVENT_OF_EVENTS: Hooks = Hooks {
+    validate_first: events::of_events,
+    validate: events::new_of_events,
+    ..NONE
 };
 
 const NAMESPACE: Hooks = Hooks {
@@ -98,6 +118,7 @@ const NAMESPACE: Hooks = Hooks {
     },
     keeps: spec_finalizers,
     own_deletion: true,
+    precondition: Some("Precondition failed"),
     // Its finalizers, which have a subresource.
     kept_on_update: Some("spec"),
     ..NONE
@@ -105,6 +126,8 @@ const NAMESPACE: Hooks = Hooks {
 
 const DEFINITION: Hooks = Hooks {
     on_create: crd::on_create,
+    on_write: crd::on_write,
+    on_update: crd::on_update,
     on_delete: |resource, object, now| {
         crd::on_delete(resource, object, now);
         Marked::ByHook
@@ -118,6 +141,7 @@ const DEFINITION: Hooks = Hooks {
         }
     },
     validate: crd::validate,
+    precondition: Some("precondition failed"),
     ..NONE
 };
 
@@ -155,7 +179,7 @@ const DAEMON_SET: Hooks = Hooks {
             .annotations
             .insert(TEMPLATE_GENERATION, generation.to_string());
     },
-    on_update: |old, new| {
+    on_update: |_, old, new| {
         fn template(object: &Object) -> Option<&[u8]> {
             object.field("spec").and_then(|spec| scan::member(spec, "template"))
         }
@@ -171,7 +195,7 @@ const REPLICA_SET: Hooks = Hooks {
 };
 
 const CONFIG_MAP: Hooks = Hooks {
-    validate: |object| {
+    validate: |Written { new: object, .. }| {
         let mut errors = config_keys(object, &["data", "binaryData"]);
         errors.extend(too_long(data_size(object, "data", "binaryData"), "[]"));
         errors
@@ -186,7 +210,7 @@ const SECRET: Hooks = Hooks {
             object.set_field("type", Bytes::from_static(br#""Opaque""#));
         }
     },
-    validate: |object| {
+    validate: |Written { new: object, .. }| {
         let mut errors = config_keys(object, &["data"]);
         errors.extend(too_long(data_size(object, "", "data"), "data"));
         errors
@@ -213,16 +237,38 @@ const PRIORITY_CLASS: Hooks = Hooks {
             object.set_field("preemptionPolicy", Bytes::from_static(br#""PreemptLowerPriority""#));
         }
     },
+    validate: system_priority,
     ..NONE
 };
+
+/// Refuses names that are for the classes of the system itself.
+fn system_priority(written: &Written<'_>) -> Vec<FieldError> {
+    const KNOWN: [(&str, &str); 2] = [
+        ("system-node-critical", "2000001000"),
+        ("system-cluster-critical", "2000000000"),
+    ];
+    let name = &written.new.meta.name;
+    if !name.starts_with("system-") || written.old.is_some() {
+        return Vec::new();
+    }
+    let field = |field: &str, default: &'static [u8]| {
+        let value = written.new.field(field).map_or(default, |value| value.as_ref());
+        String::from_utf8_lossy(value).into_owned()
+    };
+    let why = match KNOWN.iter().find(|(known, _)| known == name) {
+        None => format!("{name} is not a known system priority class"),
+        Some((_, value)) if field("value", b"0") != *value => format!("value of {name} PriorityClass must be {value}"),
+        Some(_) if field("globalDefault", b"false") != "false" => {
+            format!("globalDefault of {name} PriorityClass must be false")
+        }
+        Some(_) => return Vec::new(),
+    };
+    let text = format!("priority class names with 'system-' prefix are reserved for system use only. error: {why}");
+    vec![FieldError::new(ErrorKind::Forbidden, "metadata.name", &text)]
+}
 
 const LIMIT_RANGE: Hooks = Hooks {
     names_itself: true,
-    ..NONE
-};
-
-const ENDPOINTS: Hooks = Hooks {
-    deprecation: Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
     ..NONE
 };
 
@@ -232,8 +278,9 @@ fn hooks(resource: &Resource) -> Hooks {
         ("", "pods") => POD,
         ("", "configmaps") => CONFIG_MAP,
         ("", "secrets") => SECRET,
-        ("", "endpoints") => ENDPOINTS,
         ("", "limitranges") => LIMIT_RANGE,
+        ("", "events") => EVENT,
+        ("events.k8s.io", "events") => EVENT_OF_EVENTS,
         ("networking.k8s.io", "networkpolicies") => NETWORK_POLICY,
         ("scheduling.k8s.io", "priorityclasses") => PRIORITY_CLASS,
         ("apps", "daemonsets") => DAEMON_SET,
@@ -450,12 +497,7 @@ pub(crate) fn before_write(resource: &Resource, object: &mut Object) {
 
 /// Changes what replaces an object, before it is compared with that.
 pub(crate) fn on_update(resource: &Resource, old: &Object, new: &mut Object) {
-    (hooks(resource).on_update)(old, new);
-}
-
-/// What every request for the resource warns of.
-pub(crate) fn deprecation(resource: &Resource) -> Option<&'static str> {
-    hooks(resource).deprecation
+    (hooks(resource).on_update)(resource, old, new);
 }
 
 /// What a delete warns of that does not say what becomes of dependents.
@@ -466,6 +508,11 @@ pub(crate) fn delete_warning(resource: &Resource) -> Option<&'static str> {
 /// Whether the deletion of an object begins by rules of its own.
 pub(crate) fn own_deletion(resource: &Resource) -> bool {
     hooks(resource).own_deletion
+}
+
+/// How a delete of one object is refused whose preconditions do not hold, if the kind looks at them itself.
+pub(crate) fn precondition(resource: &Resource) -> Option<&'static str> {
+    hooks(resource).precondition
 }
 
 /// Whether a write of the status leaves the owners alone, where it writes other metadata.
@@ -484,7 +531,32 @@ pub(crate) fn name_warning(resource: &Resource, object: &Object) -> Option<Strin
     warning(&meta.name)
 }
 
-/// What is wrong with the body of an object.
-pub(crate) fn validate(resource: &Resource, object: &Object) -> Vec<FieldError> {
-    (hooks(resource).validate)(object)
+/// What is wrong with a new object, whose metadata has these findings.
+pub(crate) fn validate_new(resource: &Resource, object: &Object, of_metadata: Vec<FieldError>) -> Vec<FieldError> {
+    let hooks = hooks(resource);
+    let written = Written {
+        new: object,
+        old: None,
+        of_status: false,
+    };
+    let mut errors = (hooks.validate_first)(&written);
+    if hooks.first_alone && !errors.is_empty() {
+        return errors;
+    }
+    errors.extend(join(of_metadata, (hooks.validate)(&written)));
+    errors
+}
+
+/// What is wrong with an object that replaces another one, whose metadata has these findings. Its name cannot change, so
+/// that no rule of a kind speaks of it.
+pub(crate) fn validate_changed(
+    resource: &Resource,
+    written: &Written<'_>,
+    mut of_metadata: Vec<FieldError>,
+) -> Vec<FieldError> {
+    let hooks = hooks(resource);
+    of_metadata.extend((hooks.validate_first)(written));
+    let of_kind = (hooks.validate)(written).into_iter();
+    of_metadata.extend(of_kind.filter(|error| !matches!(&*error.field, "metadata.name" | "metadata.generateName")));
+    of_metadata
 }

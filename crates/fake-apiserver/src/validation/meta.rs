@@ -176,11 +176,11 @@ pub(crate) fn tells_repeats(resource: &Resource) -> bool {
     Repeats::of(resource) == Repeats::Everything
 }
 
-/// Puts what a kind finds wrong with the name of an object beside the other findings about that.
+/// Puts what a kind finds wrong with the form of the name of an object beside the other findings about that.
 pub(crate) fn join(mut errors: Vec<FieldError>, of_kind: Vec<FieldError>) -> Vec<FieldError> {
     let is_name = |error: &FieldError| matches!(&*error.field, "metadata.name" | "metadata.generateName");
     for error in of_kind {
-        let place = if is_name(&error) {
+        let place = if is_name(&error) && error.kind == ErrorKind::Invalid {
             let about_name = |other: &FieldError| is_name(other) && *other.field <= *error.field;
             errors
                 .iter()

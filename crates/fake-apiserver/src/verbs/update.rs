@@ -14,7 +14,7 @@ use crate::object::Object;
 use crate::status::{Cause, Status, Subject};
 use crate::storage::{Change, Outcome, Versioned};
 use crate::stored::Stored;
-use crate::validation::{keep_system_fields, validate_update};
+use crate::validation::{Written, keep_system_fields, validate_update};
 
 /// Which part of an object a write changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +33,7 @@ pub(super) enum Part {
 /// 400, 404, 406, 409, 415, 422, and 500 for a resourceVersion that is no number.
 pub(super) fn update(context: Context<'_>, part: Part) -> Result<Answer, Status> {
     let view = context.view(Shape::Object)?;
+    write::check_size(context)?;
     let options = write::options(context, "UpdateOptions")?;
     let mut decoded = write::body(context, options)?;
     let wrong_type = write::wrong_type(context.resource, &decoded);
@@ -62,7 +63,10 @@ fn replace(
         if !given.is_empty() && given != actual {
             return Err(other_uid(context, options, given, actual));
         }
-        of_finalizers = write::finalizer_warnings(context.resource, &current.meta.finalizers, &object.meta.finalizers);
+        if part == Part::Main {
+            let (old, new) = (&current.meta.finalizers, &object.meta.finalizers);
+            of_finalizers = write::finalizer_warnings(context.resource, old, new);
+        }
         Ok((object.clone(), wrong_type.clone()))
     });
     let creates = context.resource.policy.put_creates && part != Part::Finalize;
@@ -256,10 +260,13 @@ fn settle(
         write::advance_generation(resource, old, &mut new);
     }
     write::track_fields(context, Some(old), &mut new);
-    let mut errors = validate_update(resource, &new.meta, &old.meta);
-    // The name cannot change, so that no rule of a kind speaks of it.
-    let of_kind = hooks::validate(resource, &new).into_iter();
-    errors.extend(of_kind.filter(|error| !matches!(&*error.field, "metadata.name" | "metadata.generateName")));
+    let of_metadata = validate_update(resource, &new.meta, &old.meta);
+    let written = Written {
+        new: &new,
+        old: Some(old),
+        of_status: part == Part::Status,
+    };
+    let errors = hooks::validate_changed(resource, &written, of_metadata);
     write::check(resource, context.name(), &errors)?;
     Ok(new)
 }

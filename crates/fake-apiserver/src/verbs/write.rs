@@ -11,6 +11,7 @@ use crate::json::write::quoted;
 use crate::kinds::{GenerationMode, Resource};
 use crate::managed_fields::{WriteContext, manager_name, track};
 use crate::object::Object;
+use crate::service::BODY_LIMIT;
 use crate::status::{Cause, Status, Subject};
 use crate::storage::Versioned;
 use crate::stored::Stored;
@@ -136,6 +137,17 @@ pub(super) fn finalizer_warnings(resource: &Resource, old: &[String], new: &[Str
     added.iter().map(warning).collect()
 }
 
+/// Refuses a request whose body is too large, where the real server reads it.
+///
+/// # Errors
+/// 413.
+pub(super) fn check_size(context: Context<'_>) -> Result<(), Status> {
+    if context.request.too_large {
+        return Err(Status::too_large(BODY_LIMIT));
+    }
+    Ok(())
+}
+
 /// The format of the request body.
 ///
 /// # Errors
@@ -177,6 +189,7 @@ pub(super) fn check_version(decoded: &Decoded) -> Result<(), Status> {
 pub(super) fn wrong_type(resource: &Resource, decoded: &Decoded) -> Option<Status> {
     let errors = validate_type(resource, &decoded.api_version, &decoded.kind);
     let subject = Subject {
+        group: decoded.api_version.rsplit_once('/').map_or("", |(group, _)| group),
         kind: &decoded.kind,
         ..super::subject(resource)
     };
