@@ -9,6 +9,7 @@ mod edges;
 mod forbidden;
 mod found;
 mod found_custom;
+mod found_definitions;
 mod found_kinds;
 mod found_objects;
 mod found_options;

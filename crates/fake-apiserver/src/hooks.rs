@@ -1,11 +1,9 @@
 //! What single kinds do beyond their policy: found by resource once per write, never asked inside a verb.
 
+mod data;
 mod events;
+mod namespace;
 
-use std::collections::BTreeMap;
-
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use jiff::Timestamp;
 
@@ -15,6 +13,8 @@ use crate::kinds::Resource;
 use crate::object::Object;
 use crate::validation::{ErrorKind, FieldError, Written, join, label_errors};
 use crate::{crd, defaults};
+
+use data::{config_keys, data_size, encode_string_data, too_long};
 
 /// What a kind does beyond its policy.
 #[derive(Clone, Copy)]
@@ -44,8 +44,8 @@ struct Hooks {
     own_deletion: bool,
     /// How a delete of one object is refused whose preconditions do not hold, if the kind looks at them itself.
     precondition: Option<&'static str>,
-    /// Whether a write of the status leaves the owners alone, where it writes other metadata.
-    keeps_owners_of_status: bool,
+    /// What a write of the status leaves alone beyond the policy.
+    kept_by_status: KeptByStatus,
     /// What the creation of an object of this name warns of.
     name_warning: fn(&str) -> Option<String>,
     /// What is wrong with the body of an object.
@@ -61,6 +61,16 @@ struct Hooks {
 pub(crate) enum Kept {
     Yes,
     No,
+}
+
+/// What a write of the status leaves alone, where it writes other metadata.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeptByStatus {
+    Nothing,
+    /// Owners, and the time of the deletion.
+    Owners,
+    /// All metadata.
+    Metadata,
 }
 
 /// How the deletion timestamp is set: namespaces and definitions get neither a grace period nor a new generation.
@@ -83,7 +93,7 @@ const NONE: Hooks = Hooks {
     delete_warning: None,
     own_deletion: false,
     precondition: None,
-    keeps_owners_of_status: false,
+    kept_by_status: KeptByStatus::Nothing,
     name_warning: |_| None,
     validate: |_| Vec::new(),
     validate_first: |_| Vec::new(),
@@ -111,12 +121,13 @@ const NAMESPACE: Hooks = Hooks {
     on_create: |_, object| {
         object.set_field("spec", Bytes::from_static(br#"{"finalizers":["kubernetes"]}"#));
     },
-    on_write: |_, object| default_phase(object),
+    on_write: |_, object| namespace::default_phase(object),
+    validate: namespace::validate,
     on_delete: |_, object, _| {
         object.set_field("status", Bytes::from_static(br#"{"phase":"Terminating"}"#));
         Marked::ByHook
     },
-    keeps: spec_finalizers,
+    keeps: namespace::spec_finalizers,
     own_deletion: true,
     precondition: Some("Precondition failed"),
     // Its finalizers, which have a subresource.
@@ -148,7 +159,7 @@ const DEFINITION: Hooks = Hooks {
 const POD: Hooks = Hooks {
     initial_status: Some(|_| r#"{"phase":"Pending","qosClass":"BestEffort"}"#),
     on_write: defaults::pod,
-    keeps_owners_of_status: true,
+    kept_by_status: KeptByStatus::Owners,
     name_warning: |name| {
         let problems = label_errors(name);
         let text = "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is \
@@ -281,6 +292,10 @@ fn hooks(resource: &Resource) -> Hooks {
         ("", "limitranges") => LIMIT_RANGE,
         ("", "events") => EVENT,
         ("events.k8s.io", "events") => EVENT_OF_EVENTS,
+        ("flowcontrol.apiserver.k8s.io", _) => Hooks {
+            kept_by_status: KeptByStatus::Metadata,
+            ..NONE
+        },
         ("networking.k8s.io", "networkpolicies") => NETWORK_POLICY,
         ("scheduling.k8s.io", "priorityclasses") => PRIORITY_CLASS,
         ("apps", "daemonsets") => DAEMON_SET,
@@ -289,160 +304,6 @@ fn hooks(resource: &Resource) -> Hooks {
         ("batch", "jobs") => JOB,
         ("apiextensions.k8s.io", "customresourcedefinitions") => DEFINITION,
         _ => NONE,
-    }
-}
-
-#[expect(
-    clippy::zero_sized_map_values,
-    reason = "what serde reads as a map, of which the keys matter"
-)]
-type Keys = BTreeMap<String, serde::de::IgnoredAny>;
-
-/// What is wrong with the keys of these maps, which are names of files when they are mounted. A key may be in one only.
-#[expect(
-    clippy::zero_sized_map_values,
-    reason = "what serde reads as a map, of which the keys matter"
-)]
-fn config_keys(object: &Object, fields: &[&str]) -> Vec<FieldError> {
-    const WORDS: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or \
-                         'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
-    let keys = |field: &str| -> Keys {
-        // Canonical bytes of a decoded object; a field that is absent has no keys.
-        object
-            .field(field)
-            .and_then(|bytes| serde_json::from_slice(bytes).ok())
-            .unwrap_or_default()
-    };
-    let mut errors = Vec::new();
-    let mut seen: Vec<(&str, Keys)> = Vec::new();
-    for field in fields.iter().rev() {
-        let keys = keys(field);
-        let mut found = Vec::new();
-        for key in keys.keys() {
-            let mut add = |text: &str| found.push(FieldError::invalid(format!("{field}[{key}]"), key, text));
-            if key.len() > 253 {
-                add("must be no more than 253 characters");
-            }
-            let good = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-            if key.is_empty() || !key.bytes().all(good) {
-                add(WORDS);
-            }
-            match key.as_str() {
-                "." | ".." => add(&format!("must not be '{key}'")),
-                key if key.starts_with("..") => add("must not start with '..'"),
-                _ => {}
-            }
-            if let Some((other, _)) = seen.iter().find(|(_, keys)| keys.contains_key(key)) {
-                add(&format!("duplicate of key present in {other}"));
-            }
-        }
-        errors.splice(0..0, found);
-        seen.push((field, keys));
-    }
-    errors
-}
-
-type Texts = BTreeMap<String, String>;
-
-fn texts(object: &Object, field: &str) -> Texts {
-    // Canonical bytes of a decoded object; a field that is absent has no texts.
-    object
-        .field(field)
-        .and_then(|bytes| serde_json::from_slice(bytes).ok())
-        .unwrap_or_default()
-}
-
-/// How many bytes the texts of one field and the decoded base64 of another have.
-fn data_size(object: &Object, plain: &str, base64: &str) -> usize {
-    let raw = |field: &str| object.field(field).map_or(0, Bytes::len);
-    // Small objects, which are nearly all, need not be read.
-    if raw(plain) + raw(base64) <= MAX_DATA {
-        return 0;
-    }
-    let padding = |text: &str| text.bytes().rev().take_while(|byte| *byte == b'=').count();
-    let decoded = |text: &String| text.len() / 4 * 3 - padding(text).min(2);
-    texts(object, plain).values().map(String::len).sum::<usize>()
-        + texts(object, base64).values().map(decoded).sum::<usize>()
-}
-
-/// How much data a config map or a secret holds at most.
-const MAX_DATA: usize = 1024 * 1024;
-
-fn too_long(size: usize, field: &str) -> Vec<FieldError> {
-    if size <= MAX_DATA {
-        return Vec::new();
-    }
-    let message = format!("Too long: may not be more than {MAX_DATA} bytes");
-    vec![FieldError {
-        kind: ErrorKind::TooLong,
-        field: field.to_owned(),
-        message,
-    }]
-}
-
-/// Moves what a client writes as text to where it is stored as base64.
-fn encode_string_data(object: &mut Object) {
-    if object.field("stringData").is_none() {
-        return;
-    }
-    let mut data = texts(object, "data");
-    data.extend(
-        texts(object, "stringData")
-            .into_iter()
-            .map(|(key, text)| (key, STANDARD.encode(text))),
-    );
-    object.remove_field("stringData");
-    // Texts always become JSON, in the order of the keys, as Go writes maps.
-    let data = serde_json::to_vec(&data).unwrap_or_default().into();
-    if object.field("data").is_some() {
-        object.set_field("data", data);
-    } else {
-        object.fields.insert(0, ("data".into(), data));
-    }
-}
-
-/// Gives a namespace the phase that it has if nobody says otherwise.
-fn default_phase(object: &mut Object) {
-    #[derive(serde::Deserialize, Default)]
-    #[serde(default)]
-    struct NamespaceStatus {
-        phase: String,
-    }
-    let status = object.field("status");
-    // Canonical bytes of a decoded object.
-    let found: NamespaceStatus = status
-        .and_then(|bytes| serde_json::from_slice(bytes).ok())
-        .unwrap_or_default();
-    if !found.phase.is_empty() {
-        return;
-    }
-    // It is the first field, and left out when it is empty.
-    let rest = status.map_or(&b""[..], |bytes| {
-        bytes.get(1..bytes.len().saturating_sub(1)).unwrap_or_default()
-    });
-    let mut with_phase = br#"{"phase":"Active""#.to_vec();
-    if !rest.is_empty() {
-        with_phase.push(b',');
-        with_phase.extend_from_slice(rest);
-    }
-    with_phase.push(b'}');
-    object.set_field("status", with_phase.into());
-}
-
-/// A namespace stays until its `spec.finalizers` are empty.
-fn spec_finalizers(object: &Object) -> Kept {
-    #[derive(serde::Deserialize)]
-    struct Spec {
-        #[serde(default)]
-        finalizers: Vec<String>,
-    }
-    let spec = object
-        .field("spec")
-        .and_then(|spec| serde_json::from_slice::<Spec>(spec).ok());
-    if spec.is_some_and(|spec| !spec.finalizers.is_empty()) {
-        Kept::Yes
-    } else {
-        Kept::No
     }
 }
 
@@ -515,9 +376,9 @@ pub(crate) fn precondition(resource: &Resource) -> Option<&'static str> {
     hooks(resource).precondition
 }
 
-/// Whether a write of the status leaves the owners alone, where it writes other metadata.
-pub(crate) fn keeps_owners_of_status(resource: &Resource) -> bool {
-    hooks(resource).keeps_owners_of_status
+/// What a write of the status leaves alone beyond the policy.
+pub(crate) fn kept_by_status(resource: &Resource) -> KeptByStatus {
+    hooks(resource).kept_by_status
 }
 
 /// What the creation of an object warns of because of its name.

@@ -89,6 +89,101 @@ async fn writes_of_a_status_are_not_warned_of_finalizers(server: Server) {
     );
 }
 
+// [F9] a write of the status writes all metadata that is not held back: the kinds that hold it back do not hold all back
+async fn the_metadata_of_a_status_is_checked(server: Server) {
+    let namespace = server.namespace().await;
+    let name = unique();
+    let node = json!({"metadata": {"name": name}});
+    server.post("/api/v1/nodes", &node).await.created();
+    let claim = json!({"metadata": {"name": "a"}, "spec": {"devices": {}}});
+    let claims = namespace.of("resource.k8s.io/v1", "resourceclaims");
+    server.post(&claims, &claim).await.created();
+    let schema = json!({"metadata": {"name": name}, "spec": {"priorityLevelConfiguration": {"name": "exempt"}}});
+    let schemas = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas";
+    server.post(schemas, &schema).await.created();
+    let patch = json!({"metadata": {
+        "uid": "x", "generateName": "a/", "deletionTimestamp": "2024-01-01T00:00:00Z", "deletionGracePeriodSeconds": 5,
+        "labels": {"-": ""},
+    }});
+    for (path, fields) in [
+        (
+            format!("/api/v1/nodes/{name}"),
+            vec![
+                "generateName",
+                "labels",
+                "uid",
+                "deletionTimestamp",
+                "deletionGracePeriodSeconds",
+            ],
+        ),
+        (
+            format!("{claims}/a"),
+            vec!["generateName", "uid", "deletionGracePeriodSeconds"],
+        ),
+    ] {
+        let refused = server.merge(&format!("{path}/status"), &patch).await;
+        let refused = refused.expect(422);
+        let causes = refused["details"]["causes"].as_array().unwrap();
+        let found: Vec<&str> = causes
+            .iter()
+            .map(|cause| {
+                cause["field"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .trim_start_matches("metadata.")
+            })
+            .collect();
+        assert_eq!(found, fields, "{path}");
+    }
+    let kept = server.merge(&format!("{schemas}/{name}/status"), &patch).await;
+    assert_eq!(kept.ok()["metadata"]["generateName"], Value::Null);
+}
+
+// [F9] [F15] the phase of a namespace fits what becomes of it; its finalizers are written with its metadata
+async fn parts_of_namespaces_are_checked(server: Server) {
+    let name = unique();
+    let path = format!("/api/v1/namespaces/{name}");
+    let object = json!({"metadata": {"name": name}});
+    server.post("/api/v1/namespaces", &object).await.created();
+    let patch = json!({"status": {"phase": "Terminating"}});
+    server.merge(&format!("{path}/status"), &patch).await.invalid(
+        "",
+        "Namespace",
+        &name,
+        &[(
+            "FieldValueInvalid",
+            "status.Phase",
+            "Invalid value: \"Terminating\": may only be 'Active' if `deletionTimestamp` is empty",
+        )],
+    );
+    let finalize = format!("{path}/finalize");
+    let put = json!({"metadata": {"name": name, "labels": {"x": "y"}}, "spec": {"finalizers": ["plain"]}});
+    server.put(&finalize, &put).await.invalid(
+        "",
+        "Namespace",
+        &name,
+        &[(
+            "FieldValueInvalid",
+            "spec.finalizers[0]",
+            "Invalid value: \"plain\": name is neither a standard finalizer name nor is it fully qualified",
+        )],
+    );
+    let put = json!({"metadata": {"name": name, "labels": {"x": "y"}}, "spec": {"finalizers": ["x.io/y"]}});
+    assert_eq!(server.put(&finalize, &put).await.ok()["metadata"]["labels"]["x"], "y");
+}
+
+// [F12] [F17] the options of a delete are read in every form
+async fn options_may_be_protobuf(server: Server) {
+    let namespace = server.namespace().await;
+    let kind = CustomKind::register(&server, |_| {}).await;
+    for path in [kind.at(&namespace, "/absent"), namespace.at("configmaps/absent")] {
+        let request = server.request("DELETE", &path);
+        let answer = request.body("application/vnd.kubernetes.protobuf", "{}").send().await;
+        let text = "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]";
+        answer.is(400, "BadRequest", text, Value::Null);
+    }
+}
+
 // [F17] [F18] whether there is such a subresource comes before whether there is a name; what follows it does not count
 async fn subresources_come_before_names(server: Server) {
     let namespace = server.namespace().await;
@@ -244,6 +339,9 @@ async fn events_are_looked_at_in_an_order(server: Server) {
 
 cases![
     components_have_a_name_of_their_own,
+    the_metadata_of_a_status_is_checked,
+    options_may_be_protobuf,
+    parts_of_namespaces_are_checked,
     versions_that_go_warn,
     writes_of_a_status_are_not_warned_of_finalizers,
     subresources_come_before_names,

@@ -133,15 +133,15 @@ pub(super) fn in_place_of_options(group: &str, version: &str, kind: &str) -> Opt
 }
 
 impl Foreign {
-    /// Reads a body as what it says to be.
+    /// Reads a body as what it says to be; returns its unknown and duplicate fields.
     ///
     /// # Errors
     /// The decoder's text.
-    pub(super) fn read(&self, root: Value<'_>) -> Result<(), String> {
+    pub(super) fn read(&self, root: Value<'_>) -> Result<Vec<String>, String> {
         if root.kind() != Kind::Object {
-            return Ok(());
+            return Ok(Vec::new());
         }
-        let mut writer = Writer::new(false, 0);
+        let mut writer = Writer::new(true, 0);
         match self.form {
             Form::Struct(id) => writer.structure(id, Some(root)),
             Form::List(id) => {
@@ -160,6 +160,7 @@ impl Foreign {
             }
             Form::Other => {}
         }
-        writer.finish().0
+        let (result, findings, _) = writer.finish();
+        result.map(|()| findings)
     }
 }

@@ -75,7 +75,7 @@ fn check_kind(api_version: &str, kind: &str, root: Option<Value<'_>>) -> Result<
         given => given,
     };
     if let Some(foreign) = foreign::in_place_of_options(group, version, kind) {
-        root.map_or(Ok(()), |root| foreign.read(root))?;
+        root.map_or(Ok(Vec::new()), |root| foreign.read(root))?;
         return Err(format!(
             "converting ({}) to (v1.DeleteOptions): unknown conversion",
             foreign.go

@@ -87,12 +87,15 @@ pub(super) fn check_typed(
             go_quote(&full)
         )));
     };
-    root.map_or(Ok(()), |root| foreign.read(root)).map_err(wrong)?;
+    let findings = root.map_or(Ok(Vec::new()), |root| foreign.read(root)).map_err(wrong)?;
     if version_of(resource, group, version, kind).is_some() || foreign::is_old_version(resource, group, version, kind) {
-        return Err(DecodeError::wrong_version(format!(
-            "the API version in the data ({full}) does not match the expected API version ({})",
-            resource.api_version()
-        )));
+        return Err(DecodeError::OtherVersion {
+            message: format!(
+                "the API version in the data ({full}) does not match the expected API version ({})",
+                resource.api_version()
+            ),
+            findings,
+        });
     }
     Err(wrong(format!(
         "converting ({}) to ({}.{}): unknown conversion",

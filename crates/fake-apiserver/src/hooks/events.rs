@@ -73,7 +73,7 @@ pub(super) fn new_of_events(written: &Written<'_>) -> Vec<FieldError> {
         ("deprecatedCount", "count"),
         ("deprecatedSource", "source"),
     ] {
-        let value = event.field(field).map(|value| value.as_ref());
+        let value = event.field(field).map(AsRef::<[u8]>::as_ref);
         if !matches!(value, None | Some(b"null" | b"0" | b"{}")) {
             errors.push(FieldError::invalid(name, "", "needs to be unset"));
         }

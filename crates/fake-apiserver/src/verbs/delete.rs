@@ -84,7 +84,7 @@ pub(super) fn options(context: Context<'_>) -> Result<DeleteOptions, Status> {
     let options = if request.body.is_empty() {
         from_query(&request.query)?
     } else {
-        let content_type = write::content_type(context)?;
+        let content_type = write::content_type_of_options(context)?;
         decode_delete_options(content_type, &request.body).map_err(|error| write::decode_status(&error))?
     };
     let mut causes = Vec::new();

@@ -172,10 +172,14 @@ const TOKEN_VERSION: &str = "meta.k8s.io/v1";
 
 /// Where Go's decoder stops in a text that is not unpadded base64url.
 fn first_bad_byte(raw: &[u8]) -> usize {
-    let good = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    let good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte) || is_line_end(byte);
     raw.iter()
         .position(|byte| !good(*byte))
         .unwrap_or_else(|| raw.len().saturating_sub(1))
+}
+
+fn is_line_end(byte: u8) -> bool {
+    matches!(byte, b'\n' | b'\r')
 }
 
 /// A continue token.
@@ -195,8 +199,10 @@ impl Token {
     pub(super) fn decode(raw: &str) -> Result<Self, Status> {
         let bad = |why: &str| Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
         let raw = gotext::bytes(raw);
+        // Line ends do not count.
+        let digits: Vec<u8> = raw.iter().copied().filter(|byte| !is_line_end(*byte)).collect();
         let bytes = BASE64
-            .decode(&raw)
+            .decode(&digits)
             .map_err(|_| bad(&format!("illegal base64 data at input byte {}", first_bad_byte(&raw))))?;
         let tape = Tape::parse(&bytes).map_err(|error| bad(&error.to_string()))?;
         let token = Self::read(tape.root()).map_err(|why| bad(&why))?;

@@ -7,10 +7,10 @@ use super::create::create_in;
 use super::options::parse_uint;
 use super::write::{self, WriteOptions};
 use crate::answer::Answer;
-use crate::hooks::{self, Kept};
+use crate::hooks::{self, Kept, KeptByStatus};
 use crate::kinds::Resource;
 use crate::negotiate::Shape;
-use crate::object::Object;
+use crate::object::{Meta, Object};
 use crate::status::{Cause, Status, Subject};
 use crate::storage::{Change, Outcome, Versioned};
 use crate::stored::Stored;
@@ -206,11 +206,10 @@ fn settle(
     wanted: Object,
 ) -> Result<Object, Status> {
     let resource = context.resource;
-    let status = &resource.policy.status;
     let mut new = match part {
         Part::Main => {
             let mut new = wanted;
-            if status.subresource {
+            if resource.policy.status.subresource {
                 copy_field(resource, "status", old, &mut new);
             }
             if let Some(kept) = hooks::kept_on_update(resource) {
@@ -221,26 +220,19 @@ fn settle(
         Part::Status => {
             let mut new = old.clone();
             copy_field(resource, "status", &wanted, &mut new);
-            if status.writes_labels {
-                new.meta.labels = wanted.meta.labels;
-            }
-            if status.writes_annotations {
-                new.meta.annotations = wanted.meta.annotations;
-                // What is not held back is written with it.
-                new.meta.generate_name = wanted.meta.generate_name;
-                if !hooks::keeps_owners_of_status(resource) {
-                    new.meta.owner_references = wanted.meta.owner_references;
+            new.meta = if resource.custom {
+                Meta {
+                    managed_fields: wanted.meta.managed_fields,
+                    ..new.meta
                 }
-            }
-            if status.writes_finalizers {
-                new.meta.finalizers = wanted.meta.finalizers;
-            }
-            new.meta.managed_fields = wanted.meta.managed_fields;
+            } else {
+                meta_of_status(resource, &old.meta, wanted.meta)
+            };
             new
         }
         Part::Finalize => {
-            let mut new = old.clone();
-            copy_field(resource, "spec", &wanted, &mut new);
+            let mut new = wanted;
+            copy_field(resource, "status", old, &mut new);
             new
         }
     };
@@ -260,7 +252,7 @@ fn settle(
         write::advance_generation(resource, old, &mut new);
     }
     write::track_fields(context, Some(old), &mut new);
-    let of_metadata = validate_update(resource, &new.meta, &old.meta);
+    let of_metadata = validate_update(resource, &new.meta, &old.meta, part != Part::Main);
     let written = Written {
         new: &new,
         old: Some(old),
@@ -269,6 +261,32 @@ fn settle(
     let errors = hooks::validate_changed(resource, &written, of_metadata);
     write::check(resource, context.name(), &errors)?;
     Ok(new)
+}
+
+/// The metadata that a write of the status stores: all that is not held back.
+fn meta_of_status(resource: &Resource, old: &Meta, mut new: Meta) -> Meta {
+    let kept = hooks::kept_by_status(resource);
+    if kept == KeptByStatus::Metadata {
+        return Meta {
+            managed_fields: new.managed_fields,
+            ..old.clone()
+        };
+    }
+    let status = &resource.policy.status;
+    if !status.writes_labels {
+        new.labels.clone_from(&old.labels);
+    }
+    if !status.writes_annotations {
+        new.annotations.clone_from(&old.annotations);
+    }
+    if !status.writes_finalizers {
+        new.finalizers.clone_from(&old.finalizers);
+    }
+    if !status.writes_annotations || kept == KeptByStatus::Owners {
+        new.owner_references.clone_from(&old.owner_references);
+        new.deletion_timestamp = old.deletion_timestamp;
+    }
+    new
 }
 
 /// Makes a top-level field the same as in `from`, present or absent, at its place in the output.

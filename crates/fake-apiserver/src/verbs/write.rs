@@ -151,11 +151,20 @@ pub(super) fn check_size(context: Context<'_>) -> Result<(), Status> {
 /// The format of the request body.
 ///
 /// # Errors
-/// 415 for a format that the resource does not take.
+/// 415 for one that cannot be read; custom resources cannot be read from protobuf.
 pub(super) fn content_type(context: Context<'_>) -> Result<ContentType, Status> {
-    let header = Some(context.request.header(http::header::CONTENT_TYPE)).filter(|header| !header.is_empty());
-    ContentType::from_header(header)
+    content_type_of_options(context)
+        .ok()
         .filter(|found| !(context.resource.custom && *found == ContentType::Protobuf))
+        .ok_or_else(|| Status::unsupported_media_type(READABLE))
+}
+
+/// The format of a body of options, which are the same for all kinds.
+///
+/// # Errors
+/// 415 for one that cannot be read.
+pub(super) fn content_type_of_options(context: Context<'_>) -> Result<ContentType, Status> {
+    ContentType::from_header(Some(context.request.header(http::header::CONTENT_TYPE)))
         .ok_or_else(|| Status::unsupported_media_type(READABLE))
 }
 
@@ -174,7 +183,7 @@ pub(super) fn body(context: Context<'_>, options: WriteOptions) -> Result<Decode
     .map_err(|error| decode_status(&error))
 }
 
-/// Refuses a custom resource of another version than the request's.
+/// Refuses an object of another version than the request's.
 ///
 /// # Errors
 /// 400.

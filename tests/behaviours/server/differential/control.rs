@@ -22,6 +22,7 @@ pub(super) fn control(probe: &Probe, stored: Option<&Value>) -> Option<Probe> {
     let body = match (probe.method, body) {
         ("POST" | "PUT", Value::Object(mut body)) => {
             let good = stored.cloned().unwrap_or_else(|| kind.object(""));
+            body.retain(|key, _| is_of_all_kinds(key));
             for (key, value) in good.as_object()? {
                 if !is_of_all_kinds(key) {
                     body.insert(key.clone(), value.clone());

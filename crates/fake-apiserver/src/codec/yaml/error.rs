@@ -160,11 +160,10 @@ fn innermost(text: &str) -> char {
             (Some(_), _) if escaped => escaped = false,
             (Some('"'), '\\') => escaped = true,
             (Some(mark), c) if mark == c => quote = None,
-            (Some(_), _) => {}
             (None, '"' | '\'') => quote = Some(c),
             (None, '{' | '[') => open.push(c),
             (None, '}' | ']') => drop(open.pop()),
-            (None, _) => {}
+            (Some(_) | None, _) => {}
         }
     }
     open.pop().unwrap_or('{')

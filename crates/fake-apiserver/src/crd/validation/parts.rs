@@ -30,11 +30,14 @@ struct Subresources {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(default)]
 struct Scale {
-    spec_replicas_path: String,
-    status_replicas_path: String,
-    label_selector_path: Option<String>,
+    #[serde(rename = "specReplicasPath")]
+    wanted: String,
+    #[serde(rename = "statusReplicasPath")]
+    present: String,
+    #[serde(rename = "labelSelectorPath")]
+    selector: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -111,8 +114,8 @@ fn subresources(version: &Version<'_>, field: &str, errors: &mut Errors) {
     let Some(scale) = found.scale else { return };
     let field = format!("{field}.subresources.scale");
     for (name, path, below) in [
-        ("specReplicasPath", &scale.spec_replicas_path, ".spec"),
-        ("statusReplicasPath", &scale.status_replicas_path, ".status"),
+        ("specReplicasPath", &scale.wanted, ".spec"),
+        ("statusReplicasPath", &scale.present, ".status"),
     ] {
         let field = format!("{field}.{name}");
         if path.is_empty() {
@@ -121,7 +124,7 @@ fn subresources(version: &Version<'_>, field: &str, errors: &mut Errors) {
             errors.invalid(&field, path, &format!("should be a json path under {below}"));
         }
     }
-    if let Some(path) = scale.label_selector_path.filter(|path| !path.is_empty()) {
+    if let Some(path) = scale.selector.filter(|path| !path.is_empty()) {
         let field = format!("{field}.labelSelectorPath");
         let is_below = path.starts_with(".spec.") || path.starts_with(".status.");
         if is_simple_path(&path, &field, errors) && !is_below {
@@ -232,9 +235,9 @@ fn dump_subresources(raw: &RawValue) -> String {
     let scale = found.scale.map_or("null".to_owned(), |scale| {
         format!(
             r#"{{"SpecReplicasPath":{},"StatusReplicasPath":{},"LabelSelectorPath":{}}}"#,
-            quoted(&scale.spec_replicas_path),
-            quoted(&scale.status_replicas_path),
-            scale.label_selector_path.as_deref().map_or("null".to_owned(), quoted),
+            quoted(&scale.wanted),
+            quoted(&scale.present),
+            scale.selector.as_deref().map_or("null".to_owned(), quoted),
         )
     });
     format!(r#"{{"Status":{status},"Scale":{scale}}}"#)
