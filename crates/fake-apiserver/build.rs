@@ -76,11 +76,12 @@ fn types(structs: &Value, ids: &BTreeMap<&str, usize>) -> String {
                 .collect();
             write!(
                 out,
-                "Field {{ name: {:?}, go: {:?}, shape: {}, proto: &{proto:?}, pointer: {}, omit: Omit::{omit} }}, ",
+                "Field {{ name: {:?}, go: {:?}, shape: {}, proto: &{proto:?}, pointer: {}, omit: Omit::{omit}, inside: {:?} }}, ",
                 text(&field["name"]),
                 text(&field["go"]),
                 shape(&field["t"], ids),
                 flag(&field["ptr"]),
+                field["in"].as_str().unwrap_or_default(),
             )
             .expect("strings take all");
         }

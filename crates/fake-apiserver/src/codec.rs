@@ -24,7 +24,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 
-pub(crate) use custom::duplicates;
+pub(crate) use custom::{duplicates, duplicates_below};
 pub(crate) use error::DecodeError;
 pub(crate) use options::{DeleteOptions, IGNORE_STORE_READ_ERROR, Preconditions, decode_delete_options};
 pub(crate) use tables::TypeId;
@@ -78,7 +78,7 @@ pub(crate) struct Decoded {
     pub(crate) warnings: Vec<String>,
     /// A warning of repeated owner references, for an object that is the one of the path.
     pub(crate) repeated_owners: Option<String>,
-    /// A custom resource of another version than the request's, which is refused with these warnings.
+    /// Why an object of another version than the request's is refused, with these warnings.
     pub(crate) wrong_version: Option<DecodeError>,
 }
 
@@ -117,8 +117,10 @@ pub(crate) fn decode_patched(
     validation: FieldValidation,
 ) -> Result<Decoded, DecodeError> {
     let decoded = decode_from(Source::Patch, resource, ContentType::Json, json, validation);
-    if matches!(decoded, Err(DecodeError::WrongType { .. }))
-        && let Ok(tape) = Tape::parse(json)
+    if matches!(
+        decoded,
+        Err(DecodeError::WrongType { .. } | DecodeError::OtherVersion { .. })
+    ) && let Ok(tape) = Tape::parse(json)
         && let Some(other) = type_meta::other_version(resource, tape.root())
     {
         let mut decoded = decode_from(Source::Patch, &other, ContentType::Json, json, validation)?;
@@ -170,15 +172,15 @@ fn decode_from(
     };
     let findings;
     let mut object;
-    let mut wrong_version = None;
+    let wrong_version;
     match resource.schema {
         Schema::Typed(id) => {
-            (api_version, kind) = type_meta::check_typed(resource, &api_version, &kind, Some(tape.root()))?;
-            (object, findings) = typed_object(resource, id, &tape, validation)?;
+            let found = typed_body(source, resource, id, (&tape, body), (&api_version, &kind), validation)?;
+            (api_version, kind, object, findings, wrong_version) = found;
         }
         Schema::Schemaless => {
             if kind.is_empty() {
-                let cause = format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(&text));
+                let cause = format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(body));
                 // Without field validation the real server goes another way, which knows what it expects.
                 return Err(match validation {
                     FieldValidation::Ignore => DecodeError::malformed(resource, cause),
@@ -187,9 +189,10 @@ fn decode_from(
             }
             let body_type = (kind.as_str(), type_meta::split(&api_version).1);
             (object, findings) = custom::object(resource, &tape, body_type, validation)?;
-            if source == Source::Request {
-                wrong_version = type_meta::check_custom(resource, &api_version).err();
-            }
+            wrong_version = match source {
+                Source::Request => type_meta::check_custom(resource, &api_version).err(),
+                Source::Patch => None,
+            };
         }
     }
     // The YAML parser has already spoken about duplicate keys.
@@ -205,6 +208,10 @@ fn decode_from(
     }
     let warnings = if validation == FieldValidation::Warn {
         syntax_findings
+            .iter()
+            .flat_map(|text| yaml::findings(text))
+            .map(str::to_owned)
+            .collect()
     } else {
         Vec::new()
     };
@@ -217,6 +224,38 @@ fn decode_from(
         repeated_owners,
         wrong_version,
     })
+}
+
+/// What a body of a built-in kind is: its version and kind, the object, its unknown and duplicate fields, and why it is
+/// refused if it is of another version.
+type TypedBody = (String, String, Object, Vec<String>, Option<DecodeError>);
+
+/// Reads a body, which was parsed, as an object of a built-in kind; it says that it is of this version and kind.
+fn typed_body(
+    source: Source,
+    resource: &Resource,
+    id: TypeId,
+    (tape, body): (&Tape<'_>, &[u8]),
+    (api_version, kind): (&str, &str),
+    validation: FieldValidation,
+) -> Result<TypedBody, DecodeError> {
+    let own_kind = if kind.is_empty() { &*resource.kind } else { kind };
+    if type_meta::lacks_version(api_version, &resource.group) {
+        let cause = type_meta::missing_version(body);
+        return Err(DecodeError::malformed_as(resource, (own_kind, ""), cause));
+    }
+    match type_meta::check_typed(resource, api_version, kind, Some(tape.root())) {
+        Ok((api_version, kind)) => {
+            let (object, findings) = typed_object(resource, id, tape, validation)?;
+            Ok((api_version, kind, object, findings, None))
+        }
+        Err(DecodeError::OtherVersion { message, findings }) if source == Source::Request => {
+            let wrong = DecodeError::wrong_version(message);
+            let (api_version, kind) = (api_version.to_owned(), own_kind.to_owned());
+            Ok((api_version, kind, Object::default(), findings, Some(wrong)))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Drops owner references that equal an earlier one; returns the server's warning about them.

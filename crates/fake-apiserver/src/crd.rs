@@ -62,19 +62,13 @@ struct Version {
     name: String,
     served: bool,
     storage: bool,
-    schema: Option<Schema>,
+    deprecated: bool,
+    deprecation_warning: Option<String>,
     subresources: Option<Subresources>,
     #[serde(deserialize_with = "nullable")]
     additional_printer_columns: Vec<Column>,
     #[serde(deserialize_with = "nullable")]
     selectable_fields: Vec<SelectableField>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Schema {
-    #[serde(rename = "openAPIV3Schema")]
-    open_api: Option<serde::de::IgnoredAny>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -122,8 +116,8 @@ fn spec(object: &Object) -> Option<Spec> {
     serde_json::from_slice(object.field("spec")?).ok()
 }
 
-/// Fills in what the server knows about a new definition: the singular, the list kind and the first status.
-pub(crate) fn on_create(resource: &Resource, object: &mut Object) {
+/// Fills in what a definition says by saying nothing: the singular, the list kind and the conversion.
+pub(crate) fn on_write(resource: &Resource, object: &mut Object) {
     let Some(parsed) = spec(object) else { return };
     let Some(mut value) = object
         .field("spec")
@@ -144,15 +138,42 @@ pub(crate) fn on_create(resource: &Resource, object: &mut Object) {
     {
         spec.insert("conversion".to_owned(), json!({"strategy": "None"}));
     }
-    let stored: Vec<&str> = parsed
-        .versions
-        .iter()
-        .filter(|version| version.storage)
-        .map(|version| version.name.as_str())
-        .collect();
-    let status = json!({"conditions": null, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored});
     set_field(resource, object, "spec", &value);
+}
+
+/// Gives a new definition its first status.
+pub(crate) fn on_create(resource: &Resource, object: &mut Object) {
+    let stored: Vec<String> = spec(object).and_then(storage_version).into_iter().collect();
+    let status = json!({"conditions": null, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored});
     set_field(resource, object, "status", &status);
+}
+
+/// Says of a changed definition that its objects may be stored in its present version from now on.
+pub(crate) fn on_update(resource: &Resource, old: &Object, new: &mut Object) {
+    if old.field("spec") == new.field("spec") {
+        return;
+    }
+    let Some(version) = spec(new).and_then(storage_version) else {
+        return;
+    };
+    let status = new
+        .field("status")
+        .and_then(|bytes| serde_json::from_slice::<Value>(bytes).ok());
+    let mut status = status.unwrap_or_else(|| json!({}));
+    match status.get_mut("storedVersions").and_then(Value::as_array_mut) {
+        Some(versions) if versions.iter().any(|known| *known == version) => return,
+        Some(versions) => versions.push(version.into()),
+        None => status["storedVersions"] = json!([version]),
+    }
+    set_field(resource, new, "status", &status);
+}
+
+/// The first version that is marked as the one to store.
+fn storage_version(spec: Spec) -> Option<String> {
+    spec.versions
+        .into_iter()
+        .find(|version| version.storage)
+        .map(|version| version.name)
 }
 
 /// Sets a field in Go's form.
@@ -384,8 +405,26 @@ fn custom_resource(spec: &Spec) -> CustomResource {
         },
         short_names: names.short_names.clone(),
         categories: names.categories.clone(),
-        versions: versions.into_iter().map(custom_version).collect(),
+        versions: versions
+            .iter()
+            .enumerate()
+            .map(|(at, version)| CustomVersion {
+                deprecation: deprecation(spec, version, &versions[..at]),
+                ..custom_version(version)
+            })
+            .collect(),
     }
+}
+
+/// What requests for a version warn of, given those that are better.
+fn deprecation(spec: &Spec, version: &Version, better: &[&Version]) -> Option<String> {
+    if !version.deprecated || version.deprecation_warning.is_some() {
+        return version.deprecation_warning.clone().filter(|_| version.deprecated);
+    }
+    let named = |version: &Version| format!("{}/{} {}", spec.group, version.name, spec.names.kind);
+    let instead = better.iter().find(|other| !other.deprecated);
+    let instead = instead.map_or_else(String::new, |other| format!("; use {}", named(other)));
+    Some(format!("{} is deprecated{instead}", named(version)))
 }
 
 fn custom_version(version: &Version) -> CustomVersion {
@@ -393,6 +432,7 @@ fn custom_version(version: &Version) -> CustomVersion {
     CustomVersion {
         name: version.name.clone(),
         status_subresource: subresources.is_some_and(|found| found.status.is_some()),
+        deprecation: None,
         scale_subresource: subresources.is_some_and(|found| found.scale.is_some()),
         selectable_fields: version
             .selectable_fields

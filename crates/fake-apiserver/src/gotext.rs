@@ -127,6 +127,22 @@ pub(crate) fn go_quote(text: &str) -> String {
     out
 }
 
+/// A text in the quotes of Go's package of times, which has its own: all but ASCII is shown byte by byte.
+pub(crate) fn time_quote(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for &byte in bytes(text).iter() {
+        match byte {
+            b'"' | b'\\' => out.extend(['\\', char::from(byte)]),
+            b' '..0x80 => out.push(char::from(byte)),
+            // Writing to a string cannot fail.
+            _ => drop(write!(out, "\\x{byte:02x}")),
+        }
+    }
+    out.push('"');
+    out
+}
+
 /// Whether Go prints a character as it is: letters, marks, numbers, punctuation, symbols and the space.
 pub(crate) fn is_printable(c: char) -> bool {
     if c.is_ascii() {

@@ -42,6 +42,7 @@ mod clock;
 mod codec;
 mod convert;
 mod crd;
+mod deadline;
 mod defaults;
 mod discovery;
 mod faults;

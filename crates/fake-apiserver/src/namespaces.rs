@@ -41,7 +41,11 @@ pub(crate) fn check_create(server: &Shared, subject: Subject<'_>, object: &Objec
         format!("namespace {namespace} is being terminated"),
         "metadata.namespace",
     );
-    Err(Status::forbidden(subject, &object.meta.name, &why).cause(cause))
+    // Names are generated later.
+    let meta = &object.meta;
+    let names = [meta.name.as_str(), meta.generate_name.as_str(), "Unknown"];
+    let name = names.into_iter().find(|name| !name.is_empty()).unwrap_or_default();
+    Err(Status::forbidden(subject, name, &why).cause(cause))
 }
 
 /// Checks that an object may be deleted: some namespaces may not.

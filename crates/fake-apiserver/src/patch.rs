@@ -144,16 +144,11 @@ pub(crate) fn field_findings(patch_type: PatchType, patch: &[u8]) -> Vec<String>
     let Ok(tape) = Tape::parse(patch) else {
         return Vec::new();
     };
-    let duplicates = codec::duplicates(tape.root());
     if patch_type != PatchType::Json {
-        return duplicates;
+        return codec::duplicates(tape.root());
     }
-    let unknown = json::unknown_members(tape.root());
-    duplicates
-        .into_iter()
-        .chain(unknown)
-        .map(|text| format!("json patch {text}"))
-        .collect()
+    let findings = json::findings(tape.root());
+    findings.into_iter().map(|text| format!("json patch {text}")).collect()
 }
 
 #[cfg(test)]

@@ -140,6 +140,8 @@ pub(crate) struct Request {
     pub(crate) uri: Uri,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
+    /// The body had more bytes than the server reads; the one here is empty. Who needs it refuses the request.
+    pub(crate) too_large: bool,
     pub(crate) verb: Verb,
     pub(crate) path: Option<ResourcePath>,
     pub(crate) query: Query,
@@ -156,6 +158,7 @@ impl Request {
             uri,
             headers,
             body,
+            too_large: false,
             verb,
             path,
             query,
@@ -199,13 +202,13 @@ impl ResourcePath {
         // The real server splits the decoded path, so that an encoded slash separates too.
         let path = percent_decode(path);
         let path = path.strip_prefix('/')?;
-        let path = path.strip_suffix('/').unwrap_or(path);
+        let path = path.trim_end_matches('/');
         let mut parts = path.split('/').map(str::to_owned);
         let mut found = Self::default();
         match parts.next()?.as_str() {
             "api" => found.version = parts.next()?,
             "apis" => {
-                found.group = parts.next()?;
+                found.group = parts.next().filter(|group| !group.is_empty())?;
                 found.version = parts.next()?;
             }
             _ => return None,

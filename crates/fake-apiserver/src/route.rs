@@ -6,6 +6,7 @@ use http::Method;
 
 use crate::answer::Answer;
 use crate::crd;
+use crate::deadline;
 use crate::discovery;
 use crate::kinds::Kinds;
 use crate::openapi;
@@ -22,9 +23,10 @@ pub(crate) async fn route(server: &Arc<Shared>, request: &Request) -> Answer {
     if !well_escaped(request.uri.path()) {
         return Answer::text(400, "400 Bad Request");
     }
-    let answer = match &request.path {
-        Some(path) => resource(server, request, path).await,
-        None => other(server, request),
+    let answer = match (deadline::check(request), &request.path) {
+        (Err(status), _) => Err(status),
+        (Ok(()), Some(path)) => resource(server, request, path).await,
+        (Ok(()), None) => other(server, request),
     };
     let mut answer = answer.unwrap_or_else(Answer::from);
     if request.method == Method::HEAD {
@@ -96,6 +98,14 @@ fn other(server: &Arc<Shared>, request: &Request) -> Result<Answer, Status> {
         } else {
             Answer::text(200, "ok")
         });
+    }
+    if path.starts_with("/apis//") {
+        return Ok(Answer::page_not_found());
+    }
+    // What answers for `/version` is asked about all that is below it.
+    let below_version = path.strip_prefix("/version/").map(|rest| rest.trim_end_matches('/'));
+    if below_version.is_some_and(|rest| !rest.is_empty()) {
+        return Err(Status::unknown_resource());
     }
     // These documents do not look at the method.
     if let Some(answer) = openapi::serve(server, request) {

@@ -22,7 +22,7 @@ use crate::server::Shared;
 use crate::status::Status;
 
 /// The largest body that the server reads.
-const BODY_LIMIT: usize = 3 * 1024 * 1024;
+pub(crate) const BODY_LIMIT: usize = 3 * 1024 * 1024;
 
 /// A server as a service; a cheap clone. Made by [`FakeApiServer::service`](crate::FakeApiServer::service).
 ///
@@ -72,7 +72,8 @@ where
             let mut request = Request::new(parts.method, parts.uri, parts.headers, Bytes::new());
             match read_body(body).await {
                 Ok(bytes) => {
-                    request.body = bytes;
+                    request.too_large = bytes.is_none();
+                    request.body = bytes.unwrap_or_default();
                     handle(&shared, &request).await
                 }
                 Err(status) => {
@@ -86,14 +87,15 @@ where
     }
 }
 
-async fn read_body<B>(body: B) -> Result<Bytes, Status>
+/// Reads a body; nothing if it is too large.
+async fn read_body<B>(body: B) -> Result<Option<Bytes>, Status>
 where
     B: http_body::Body,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     match Limited::new(body, BODY_LIMIT).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(Status::too_large(BODY_LIMIT)),
+        Ok(collected) => Ok(Some(collected.to_bytes())),
+        Err(error) if error.is::<LengthLimitError>() => Ok(None),
         Err(error) => Err(Status::bad_request(format!(
             "the body of the request could not be read: {error}"
         ))),

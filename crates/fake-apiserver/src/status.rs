@@ -188,8 +188,9 @@ impl Status {
     /// 409 on create over an object that is going away.
     pub(crate) fn being_deleted(subject: Subject<'_>, name: &str) -> Self {
         let message = format!(
-            "object is being deleted: {} \"{name}\" already exists",
-            subject.resource()
+            "object is being deleted: {} {} already exists",
+            subject.resource(),
+            go_quote(name)
         );
         Self::new(409, "AlreadyExists", message).with_details(plural_details(subject, name))
     }
@@ -197,15 +198,20 @@ impl Status {
     /// 409 with a cause in words. `details.kind` is the plural.
     pub(crate) fn conflict(subject: Subject<'_>, name: &str, why: &str) -> Self {
         let message = format!(
-            "Operation cannot be fulfilled on {} \"{name}\": {why}",
-            subject.resource()
+            "Operation cannot be fulfilled on {} {}: {why}",
+            subject.resource(),
+            go_quote(name)
         );
         Self::new(409, "Conflict", message).with_details(plural_details(subject, name))
     }
 
     /// 409 for a failed precondition of a delete. `details.kind` and the text name the Kind.
     pub(crate) fn precondition(subject: Subject<'_>, name: &str, why: &str) -> Self {
-        let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", subject.kind());
+        let message = format!(
+            "Operation cannot be fulfilled on {} {}: {why}",
+            subject.kind(),
+            go_quote(name)
+        );
         Self::new(409, "Conflict", message).with_details(kind_details(subject, name))
     }
 
@@ -218,7 +224,7 @@ impl Status {
 
     /// 403. `details.kind` is the plural.
     pub(crate) fn forbidden(subject: Subject<'_>, name: &str, why: &str) -> Self {
-        let message = format!("{} \"{name}\" is forbidden: {why}", subject.resource());
+        let message = format!("{} {} is forbidden: {why}", subject.resource(), go_quote(name));
         Self::new(403, "Forbidden", message).with_details(plural_details(subject, name))
     }
 
@@ -238,7 +244,7 @@ impl Status {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),
         };
-        let message = format!("{} \"{name}\" is invalid: {why}", subject.kind());
+        let message = format!("{} {} is invalid: {why}", subject.kind(), go_quote(name));
         Self::new(422, "Invalid", message).with_details(Details {
             causes,
             ..kind_details(subject, name)

@@ -9,9 +9,20 @@ mod names;
 
 pub(crate) use field_error::{ErrorKind, FieldError};
 pub(crate) use meta::{join, keep_system_fields, tells_repeats, validate_create, validate_update};
-pub(crate) use names::{label_errors, label_key_errors, label_value_errors};
+pub(crate) use names::{group_errors, label_1035_errors, label_errors, label_key_errors, label_value_errors};
 
 use crate::kinds::Resource;
+use crate::object::Object;
+
+/// What is written, for the rules of its kind.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Written<'a> {
+    pub(crate) new: &'a Object,
+    /// What it replaces; nothing if it is new.
+    pub(crate) old: Option<&'a Object>,
+    /// Only the status is written.
+    pub(crate) of_status: bool,
+}
 
 /// Checks `apiVersion` and `kind` of a custom resource, which its decoder lets through.
 pub(crate) fn validate_type(resource: &Resource, api_version: &str, kind: &str) -> Vec<FieldError> {

@@ -20,7 +20,6 @@ use std::sync::Arc;
 
 use crate::answer::Answer;
 use crate::gotext::go_quote;
-use crate::hooks;
 use crate::kinds::{Resource, Verb as KindVerb};
 use crate::negotiate::{Representation, Shape, Wanted, representation, unfit};
 use crate::request::{Request, ResourcePath, Verb};
@@ -49,20 +48,25 @@ pub(crate) async fn run(context: Context<'_>) -> Result<Answer, Status> {
         if nobody_serves(context) {
             return Ok(Answer::page_not_found());
         }
-        check_name(context)?;
-        custom_route(context)?;
-    } else {
-        built_in_route(context)?;
-        check_name(context)?;
-        // What can only be created is a question to the server, not an object.
-        if !context.resource.verbs.contains(KindVerb::Get) && context.path.subresource.is_none() {
-            return Err(not_implemented(&context.resource.qualified_plural()));
-        }
+        let answer = match custom_route(context).and_then(|()| check_name(context)) {
+            Ok(()) => dispatch(context).await,
+            Err(status) => Err(status),
+        };
+        return match &context.resource.deprecation {
+            Some(text) => Ok(answer.unwrap_or_else(Answer::from).warning_before(text)),
+            None => answer,
+        };
+    }
+    built_in_route(context)?;
+    check_name(context)?;
+    // What can only be created is a question to the server, not an object.
+    if !context.resource.verbs.contains(KindVerb::Get) && context.path.subresource.is_none() {
+        return Err(not_implemented(&context.resource.qualified_plural()));
     }
     let answer = dispatch(context).await;
     // The router in front of the built-in kinds answers without this.
     let routed = |status: &Status| !matches!(status.code, 406 | 415) || status.details.is_none();
-    match hooks::deprecation(context.resource) {
+    match &context.resource.deprecation {
         Some(text) if answer.as_ref().err().is_none_or(routed) => {
             Ok(answer.unwrap_or_else(Answer::from).warning_before(text))
         }
@@ -102,15 +106,22 @@ fn custom_route(context: Context<'_>) -> Result<(), Status> {
         resource,
         ..
     } = context;
-    let Some(verb) = kind_verb(request.verb) else {
+    // Where there is nothing in the place of the name, all objects are meant.
+    let verb = match request.verb {
+        Verb::Get if context.path.name.as_deref() == Some("") => Verb::List,
+        Verb::Delete if context.path.name.as_deref() == Some("") => Verb::DeleteCollection,
+        verb => verb,
+    };
+    let Some(kind_verb) = kind_verb(verb) else {
         return Err(Status::method_not_supported(context.subject(), ""));
     };
     if let Some(name) = path.subresource.as_deref() {
-        return match resource.subresource(name).filter(|_| !path.legacy_watch && !path.tail) {
-            Some(found) if found.verbs.contains(verb) => Ok(()),
-            Some(_) => Err(Status::method_not_supported(context.subject(), request.verb.as_str())),
-            None => Err(context.absent()),
-        };
+        // More segments do not count.
+        match resource.subresource(name) {
+            Some(found) if found.verbs.contains(kind_verb) => {}
+            Some(_) => return Err(Status::method_not_supported(context.subject(), verb.as_str())),
+            None => return Err(context.absent()),
+        }
     }
     if request.verb == Verb::Patch {
         patch::patch_type(context)?;
@@ -133,6 +144,20 @@ fn built_in_route(context: Context<'_>) -> Result<(), Status> {
     // More segments are part of the path that a proxy is asked for.
     let proxied = path.subresource.as_deref() == Some("proxy");
     if path.tail && !proxied || context.is_misplaced() || in_no_namespace && path.name.is_some() && !path.legacy_watch {
+        return Err(Status::unknown_resource());
+    }
+    // A path is there if the resource has any verb that needs it.
+    let has_any = |verbs: &[KindVerb]| verbs.iter().any(|verb| resource.verbs.contains(*verb));
+    let is_there = if path.legacy_watch {
+        has_any(&[KindVerb::Watch])
+    } else if path.subresource.is_some() {
+        true
+    } else if path.name.is_some() {
+        has_any(&[KindVerb::Get, KindVerb::Update, KindVerb::Patch, KindVerb::Delete])
+    } else {
+        !in_no_namespace || has_any(&[KindVerb::List, KindVerb::Watch])
+    };
+    if !is_there {
         return Err(Status::unknown_resource());
     }
     let subresource = match path.subresource.as_deref() {
@@ -240,9 +265,14 @@ impl<'a> Context<'a> {
 
     /// What is said when no object has this name: 404, or 400 if none can have it.
     pub(crate) fn absent_as(&self, name: &str) -> Status {
+        let mut subject = self.subject();
+        if (subject.group, subject.plural) == ("", "componentstatuses") {
+            // The one that is called otherwise.
+            subject.plural = "componentstatus";
+        }
         self.check_key(name)
             .err()
-            .unwrap_or_else(|| Status::not_found(self.subject(), name))
+            .unwrap_or_else(|| Status::not_found(subject, name))
     }
 
     /// Checks that there can be an object of this name where the path leads.

@@ -26,7 +26,8 @@ import (
 
 const note = "Go's view of every served type, by reflection over the types of the 1.37.2 modules: fields in struct order " +
 	"(embedded structs expanded in place) with the JSON name, the shape t, the Go type, protobuf field numbers from the " +
-	"outside in (two for a field of an embedded struct), ptr = pointer, omit = the omitempty and omitzero options"
+	"outside in (two for a field of an embedded struct), ptr = pointer, omit = the omitempty and omitzero options, " +
+	"in = the embedded structs that it is a field of"
 
 // A field as it stands in JSON.
 type field struct {
@@ -36,6 +37,7 @@ type field struct {
 	Proto []int  `json:"proto,omitempty"`
 	Ptr   bool   `json:"ptr,omitempty"`
 	Omit  string `json:"omit,omitempty"`
+	In    string `json:"in,omitempty"`
 }
 
 type structure struct {
@@ -110,7 +112,7 @@ func number(f reflect.StructField) int {
 	return n
 }
 
-func fields(t reflect.Type, outer []int) []field {
+func fields(t reflect.Type, outer []int, in string) []field {
 	all := []field{}
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -129,7 +131,11 @@ func fields(t reflect.Type, outer []int) []field {
 					field{Name: "kind", Type: "str", Go: "string", Omit: "empty"},
 					field{Name: "apiVersion", Type: "str", Go: "string", Omit: "empty"})
 			} else {
-				all = append(all, fields(inner, path)...)
+				names := f.Name
+				if in != "" {
+					names = in + "." + names
+				}
+				all = append(all, fields(inner, path, names)...)
 			}
 			continue
 		}
@@ -146,7 +152,7 @@ func fields(t reflect.Type, outer []int) []field {
 		if called == "" {
 			called = f.Name
 		}
-		all = append(all, field{called, shape(f.Type), f.Type.String(), path, f.Type.Kind() == reflect.Pointer, omit})
+		all = append(all, field{called, shape(f.Type), f.Type.String(), path, f.Type.Kind() == reflect.Pointer, omit, in})
 	}
 	return all
 }
@@ -158,7 +164,7 @@ func add(t reflect.Type) {
 	}
 	s := &structure{Go: t.String()}
 	found[name(t)] = s // before its fields: some types hold themselves
-	s.Fields = fields(t, nil)
+	s.Fields = fields(t, nil, "")
 }
 
 // The kinds that the discovery document serves, those of subresources included.

@@ -5,17 +5,22 @@
 //! answers must be the same (`normal` masks what each server makes anew), but for the few kinds of difference in
 //! `exempt`. A difference is sent again, smaller, until nothing can be left out (`shrink`), and printed.
 //!
+//! `written` has requests written by hand, which are compared in the same way.
+//!
 //! The seeds are fixed, so that a run fails only for a change of the code. To look for more differences, set
 //! `DIFFERENTIAL_SEED`, and `DIFFERENTIAL_REQUESTS` for how many requests it gives.
 
 mod bodies;
+mod control;
 mod exempt;
+mod forms;
 mod generate;
 mod kinds;
 mod normal;
 mod pair;
 mod probe;
 mod shrink;
+mod written;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -45,6 +50,30 @@ enum Verdict {
     Found(Difference),
 }
 
+/// Sends a request to both servers, and what else is needed to tell whether they differ; returns both answers.
+async fn ask(pair: &mut Pair, probe: &Probe) -> (Normal, Normal, Verdict) {
+    let (fake, real) = pair.ask(probe).await;
+    let mut verdict = judge(probe, &fake, &real);
+    if !matches!(verdict, Verdict::Exempt(exempt::SPEC)) || !control::is_about_metadata(&fake) {
+        return (fake, real, verdict);
+    }
+    let stored = if probe.method == "PUT" {
+        pair.real_object(probe).await
+    } else {
+        None
+    };
+    if let Some(control) = control::control(probe, stored.as_ref()) {
+        let of_control = pair.ask_real(&control).await;
+        // A control that is not good enough, as of a spec that the real server has filled in, says nothing.
+        if control::is_about_metadata(&of_control) && !control::agree(&fake, &of_control) {
+            let mut found = difference(&control, &fake, &of_control);
+            found.shown = format!("    the real answer is that to {control}\n{}", found.shown);
+            verdict = Verdict::Found(found);
+        }
+    }
+    (fake, real, verdict)
+}
+
 /// How two answers differ.
 struct Difference {
     /// The same for differences that have one cause, as far as can be told.
@@ -63,6 +92,10 @@ fn judge(probe: &Probe, fake: &Normal, real: &Normal) -> Verdict {
     {
         return Verdict::Exempt(exemption.name);
     }
+    Verdict::Found(difference(probe, fake, real))
+}
+
+fn difference(probe: &Probe, fake: &Normal, real: &Normal) -> Difference {
     let mut shown = String::new();
     let mut places = Vec::new();
     let parts = [
@@ -97,7 +130,7 @@ fn judge(probe: &Probe, fake: &Normal, real: &Normal) -> Verdict {
     } else {
         String::new()
     };
-    Verdict::Found(Difference {
+    Difference {
         signature: format!(
             "{} in-memory [{}] real [{}] {places}",
             probe.method,
@@ -105,7 +138,7 @@ fn judge(probe: &Probe, fake: &Normal, real: &Normal) -> Verdict {
             brief(real)
         ),
         shown,
-    })
+    }
 }
 
 /// Calls back with each place where two values differ.
@@ -144,10 +177,63 @@ struct Report {
     requests: usize,
     accepted: usize,
     refused: usize,
-    exempt: BTreeMap<&'static str, usize>,
+    /// By exemption: how often, and the first request.
+    exempt: BTreeMap<&'static str, (usize, String)>,
     found: usize,
     /// By signature: how often, and the text that shows it.
     kinds: BTreeMap<String, (usize, String)>,
+}
+
+impl Report {
+    /// Counts a request.
+    fn count(&mut self, probe: &Probe, real: &Normal, verdict: &Verdict) {
+        self.requests += 1;
+        self.accepted += usize::from(real.code < 300);
+        self.refused += usize::from((400..500).contains(&real.code));
+        match verdict {
+            Verdict::Same => {}
+            Verdict::Exempt(name) => {
+                let (count, _) = self.exempt.entry(name).or_insert_with(|| (0, probe.to_string()));
+                *count += 1;
+            }
+            Verdict::Found(_) => self.found += 1,
+        }
+    }
+
+    /// Keeps the first difference of each kind.
+    fn show(&mut self, verdict: Verdict, steps: &str) {
+        let Verdict::Found(difference) = verdict else { return };
+        let text = || format!("{steps}\n{}", difference.shown);
+        let (count, _) = self.kinds.entry(difference.signature).or_insert_with(|| (0, text()));
+        *count += 1;
+    }
+
+    /// Prints what was found.
+    ///
+    /// # Panics
+    /// If there is any difference.
+    fn conclude(self) {
+        println!(
+            "{} requests: {} accepted, {} refused; exempt:",
+            self.requests, self.accepted, self.refused
+        );
+        for exemption in EXEMPTIONS {
+            if let Some((count, first)) = self.exempt.get(exemption.name) {
+                println!("{count:6} {}: {}, as in {first}", exemption.name, exemption.reason);
+            }
+        }
+        let mut kinds: Vec<_> = self.kinds.into_iter().collect();
+        kinds.sort_by_key(|(_, (count, _))| std::cmp::Reverse(*count));
+        for (signature, (count, text)) in &kinds {
+            println!("{count} x {signature}\n{text}");
+        }
+        assert_eq!(
+            self.found,
+            0,
+            "{} kinds of difference between the servers are shown above",
+            kinds.len()
+        );
+    }
 }
 
 async fn compare(pair: &mut Pair, seed: u64, requests: usize, report: &mut Report) {
@@ -169,34 +255,23 @@ async fn compare(pair: &mut Pair, seed: u64, requests: usize, report: &mut Repor
         } else {
             generate::probe(&mut rng, &cast)
         };
-        let (fake, real) = pair.ask(&probe).await;
-        report.requests += 1;
-        report.accepted += usize::from(real.code < 300);
-        report.refused += usize::from((400..500).contains(&real.code));
-        match judge(&probe, &fake, &real) {
+        let (fake, real, verdict) = ask(pair, &probe).await;
+        report.count(&probe, &real, &verdict);
+        match &verdict {
             Verdict::Same => {}
-            Verdict::Exempt(name) => {
-                *report.exempt.entry(name).or_default() += 1;
-                diverged = (fake.code < 300) != (real.code < 300) && probe.method != "GET";
-            }
+            Verdict::Exempt(_) => diverged = (fake.code < 300) != (real.code < 300) && probe.method != "GET",
             Verdict::Found(difference) => {
-                report.found += 1;
                 diverged = true;
-                let shrunk = report.kinds.len() < SHRUNK;
-                if let Some((count, _)) = report.kinds.get_mut(&difference.signature) {
-                    *count += 1;
+                let known = report.kinds.contains_key(&difference.signature);
+                let steps = if known || report.kinds.len() >= SHRUNK {
+                    vec![probe.clone()]
                 } else {
                     before.push(probe.clone());
-                    let steps = if shrunk {
-                        shrink::shrink(pair, before.clone(), &difference.signature).await
-                    } else {
-                        vec![probe.clone()]
-                    };
-                    let steps: Vec<String> = steps.iter().map(|step| format!("    {step}")).collect();
-                    let steps = steps.join("\n");
-                    let text = format!("  seed {seed}, request {number}:\n{steps}\n{}", difference.shown);
-                    report.kinds.insert(difference.signature, (1, text));
-                }
+                    shrink::shrink(pair, before.clone(), &difference.signature).await
+                };
+                let steps: Vec<String> = steps.iter().map(|step| format!("    {step}")).collect();
+                let steps = format!("  seed {seed}, request {number}:\n{}", steps.join("\n"));
+                report.show(verdict, &steps);
             }
         }
         if probe.method != "GET" && !diverged {
@@ -221,27 +296,9 @@ async fn both_servers_answer_random_requests_alike() {
     for seed in seeds {
         compare(&mut pair, seed, requests, &mut report).await;
     }
-    println!(
-        "{} requests: {} accepted, {} refused; exempt:",
-        report.requests, report.accepted, report.refused
-    );
-    for exemption in EXEMPTIONS {
-        let count = report.exempt.get(exemption.name).copied().unwrap_or_default();
-        println!("{count:6} {}: {}", exemption.name, exemption.reason);
-    }
     assert!(
         report.accepted > report.requests / 5 && report.refused > report.requests / 5,
         "the requests are all too good or all too odd"
     );
-    let mut kinds: Vec<_> = report.kinds.into_iter().collect();
-    kinds.sort_by_key(|(_, (count, _))| std::cmp::Reverse(*count));
-    for (signature, (count, text)) in &kinds {
-        println!("{count} x {signature}\n{text}");
-    }
-    assert_eq!(
-        report.found,
-        0,
-        "{} kinds of difference between the servers are shown above",
-        kinds.len()
-    );
+    report.conclude();
 }

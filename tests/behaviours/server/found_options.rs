@@ -209,6 +209,16 @@ async fn watches_with_a_token_are_refused_where_a_match_is_set(server: Server) {
         "",
         &[("FieldValueForbidden", "sendInitialEvents", list)],
     );
+    // The deletion of a collection may say that it is one.
+    let deletion = server
+        .delete(&namespace.at("configmaps?watch=1&sendInitialEvents=1"))
+        .await;
+    deletion.invalid(
+        "meta.k8s.io",
+        "ListOptions",
+        "",
+        &[(requires.0, requires.1, &requires.2)],
+    );
     let from = namespace.at("configmaps?watch=1&continue=x&resourceVersion=1&timeoutSeconds=1");
     assert_eq!(server.request("GET", &from).code().await, 200);
 }

@@ -112,9 +112,13 @@ fn frame(value: Value<'_>, path: usize) -> Option<Frame<'_>> {
 
 /// The duplicate fields of a whole value in document order, each path once.
 pub(crate) fn duplicates(root: Value<'_>) -> Vec<String> {
+    duplicates_below(root, String::new())
+}
+
+/// The duplicate fields of the value at a path.
+pub(crate) fn duplicates_below(root: Value<'_>, mut path: String) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
-    let mut path = String::new();
-    let mut stack: Vec<Frame<'_>> = frame(root, 0).into_iter().collect();
+    let mut stack: Vec<Frame<'_>> = frame(root, path.len()).into_iter().collect();
     while let Some(top) = stack.last_mut() {
         path.truncate(top.path);
         let value = match &mut top.members {

@@ -13,6 +13,9 @@ pub(crate) enum DecodeError {
     /// The body is of another kind or version.
     #[error("{message}")]
     WrongType { message: String, cause: String },
+    /// The body is of the kind in another version, read as which it has these unknown and duplicate fields.
+    #[error("{message}")]
+    OtherVersion { message: String, findings: Vec<String> },
     /// Unknown or duplicate fields under strict validation; `errors` are the single ones.
     #[error("{message}")]
     Strict {
@@ -27,6 +30,7 @@ impl DecodeError {
     pub(crate) fn cause(&self) -> &str {
         match self {
             Self::Malformed { cause, .. } | Self::WrongType { cause, .. } | Self::Strict { cause, .. } => cause,
+            Self::OtherVersion { message, .. } => message,
         }
     }
 

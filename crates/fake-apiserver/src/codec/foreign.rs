@@ -4,6 +4,8 @@
 //! about: first what is wrong with the body as such, then that there is no conversion. So the known kinds and their
 //! types matter here. Start at [`check`].
 
+mod unserved;
+
 use super::{
     tables::{KINDS, LIST_META, STATUS, Shape, TypeId, options_type},
     typed::Writer,
@@ -75,6 +77,15 @@ pub(super) fn known(resource: &Resource, group: &str, version: &str, kind: &str)
             go,
         });
     }
+    if same_server && unserved::is_known(group, version, kind) {
+        // It is read as what it has become: most fields are the same.
+        let now = unserved::group_of(group, kind);
+        let row = KINDS.iter().find(|row| (row.0, row.2) == (now, kind));
+        return Some(Foreign {
+            form: row.map_or(Form::Other, |row| Form::Struct(row.3)),
+            go: format!("{version}.{kind}"),
+        });
+    }
     let every_group = same_server && is_built_in_version(group, version) || (group, version) == ("", "v1");
     let form = match kind {
         "Status" => Form::Struct(STATUS),
@@ -87,6 +98,12 @@ pub(super) fn known(resource: &Resource, group: &str, version: &str, kind: &str)
         form,
         go: format!("v1.{kind}"),
     })
+}
+
+/// Whether a kind is that of a resource in an old version, which is not served.
+pub(super) fn is_old_version(resource: &Resource, group: &str, version: &str, kind: &str) -> bool {
+    unserved::is_known(group, version, kind)
+        && (unserved::group_of(group, kind), kind) == (&*resource.group, &*resource.kind)
 }
 
 /// Looks a kind up that stands in the place of the options of a request; `None` if the real server does not know it there.
@@ -116,15 +133,15 @@ pub(super) fn in_place_of_options(group: &str, version: &str, kind: &str) -> Opt
 }
 
 impl Foreign {
-    /// Reads a body as what it says to be.
+    /// Reads a body as what it says to be; returns its unknown and duplicate fields.
     ///
     /// # Errors
     /// The decoder's text.
-    pub(super) fn read(&self, root: Value<'_>) -> Result<(), String> {
+    pub(super) fn read(&self, root: Value<'_>) -> Result<Vec<String>, String> {
         if root.kind() != Kind::Object {
-            return Ok(());
+            return Ok(Vec::new());
         }
-        let mut writer = Writer::new(false, 0);
+        let mut writer = Writer::new(true, 0);
         match self.form {
             Form::Struct(id) => writer.structure(id, Some(root)),
             Form::List(id) => {
@@ -143,6 +160,7 @@ impl Foreign {
             }
             Form::Other => {}
         }
-        writer.finish().0
+        let (result, findings, _) = writer.finish();
+        result.map(|()| findings)
     }
 }

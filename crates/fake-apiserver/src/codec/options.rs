@@ -1,6 +1,7 @@
 //! Options that come as a body.
 
 use super::{ContentType, DecodeError, foreign, proto, tables::DELETE_OPTIONS, type_meta, typed::Writer, yaml};
+use crate::gotext::go_quote;
 use crate::json::{Kind, Tape, Value};
 
 /// `DeleteOptions.preconditions`.
@@ -51,6 +52,9 @@ pub(crate) fn decode_delete_options(content_type: ContentType, body: &[u8]) -> R
     let tape = Tape::parse(&text)
         .map_err(|error| malformed(format!("couldn't get version/kind; json parse error: {error}")))?;
     let (api_version, kind) = type_meta::interpret(tape.root()).map_err(malformed)?;
+    if type_meta::lacks_version(&api_version, "meta.k8s.io") {
+        return Err(malformed(type_meta::missing_version(body)));
+    }
     check_kind(&api_version, &kind, Some(tape.root())).map_err(malformed)?;
     // The typed writer finds values of wrong types, with the server's texts; reading them is then simple.
     let mut writer = Writer::new(false, text.len());
@@ -71,7 +75,7 @@ fn check_kind(api_version: &str, kind: &str, root: Option<Value<'_>>) -> Result<
         given => given,
     };
     if let Some(foreign) = foreign::in_place_of_options(group, version, kind) {
-        root.map_or(Ok(()), |root| foreign.read(root))?;
+        root.map_or(Ok(Vec::new()), |root| foreign.read(root))?;
         return Err(format!(
             "converting ({}) to (v1.DeleteOptions): unknown conversion",
             foreign.go
@@ -79,7 +83,9 @@ fn check_kind(api_version: &str, kind: &str, root: Option<Value<'_>>) -> Result<
     }
     let full = crate::kinds::api_version(group, version);
     Err(format!(
-        "no kind {kind:?} is registered for version {full:?} in scheme \"pkg/runtime/scheme.go:111\""
+        "no kind {} is registered for version {} in scheme \"pkg/runtime/scheme.go:111\"",
+        go_quote(kind),
+        go_quote(&full)
     ))
 }
 

@@ -60,6 +60,8 @@ pub(super) struct Field {
     /// A pointer: zero differs from absent.
     pub(super) pointer: bool,
     pub(super) omit: Omit,
+    /// The embedded structs that it is a field of, which error texts name.
+    pub(super) inside: &'static str,
 }
 
 /// The shape of a value.

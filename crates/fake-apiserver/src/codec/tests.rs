@@ -25,6 +25,7 @@ pub(crate) fn registry() -> Registry {
             name: "v1".into(),
             status_subresource: true,
             scale_subresource: false,
+            deprecation: None,
             selectable_fields: vec![".spec.color".into()],
             columns: Vec::new(),
         }],

@@ -2,6 +2,8 @@
 
 use jiff::{Timestamp, civil::DateTime, tz::Offset};
 
+use crate::gotext::time_quote as quote;
+
 /// Layout elements of Go's RFC 3339, as its error texts name them.
 const LAYOUT: &str = "2006-01-02T15:04:05Z07:00";
 /// The same for `MicroTime`, whose fraction is not optional.
@@ -27,11 +29,13 @@ pub(crate) fn parse_micro(text: &str) -> Result<Timestamp, String> {
 
 fn parse_as(text: &str, layout: &'static str) -> Result<Timestamp, String> {
     parse_layout(text, layout == MICRO_LAYOUT).map_err(|problem| match problem {
-        Problem::Element { rest, element } => {
-            format!("parsing time {text:?} as {layout:?}: cannot parse {rest:?} as {element:?}")
-        }
-        Problem::Range(what) => format!("parsing time {text:?}: {what} out of range"),
-        Problem::Extra(rest) => format!("parsing time {text:?}: extra text: {rest:?}"),
+        Problem::Element { rest, element } => format!(
+            "parsing time {} as \"{layout}\": cannot parse {} as \"{element}\"",
+            quote(text),
+            quote(rest)
+        ),
+        Problem::Range(what) => format!("parsing time {}: {what} out of range", quote(text)),
+        Problem::Extra(rest) => format!("parsing time {}: extra text: {}", quote(text), quote(rest)),
     })
 }
 
@@ -72,7 +76,9 @@ fn parse_layout(text: &str, micro: bool) -> Result<Timestamp, Problem<'_>> {
     separator(&mut rest, "-")?;
     let day = number(&mut rest, 2, "02")?;
     separator(&mut rest, "T")?;
-    let hour = number(&mut rest, 2, "15")?;
+    // Of all parts, this one may have a single digit.
+    let one_digit = !rest.as_bytes().get(1).is_some_and(u8::is_ascii_digit);
+    let hour = number(&mut rest, if one_digit { 1 } else { 2 }, "15")?;
     if hour > 23 {
         return Err(Problem::Range("hour"));
     }
@@ -139,20 +145,27 @@ fn zone<'t>(rest: &mut &'t str) -> Result<Offset, Problem<'t>> {
         *rest = after;
         return Ok(Offset::UTC);
     }
-    let (sign, mut after) = match whole.as_bytes().first() {
-        Some(b'+') => (1, &whole[1..]),
-        Some(b'-') => (-1, &whole[1..]),
-        _ => return Err(wrong()),
+    let sign = match whole.as_bytes().first() {
+        Some(b'+') => Some(1),
+        Some(b'-') => Some(-1),
+        _ => None,
     };
-    let hours = number(&mut after, 2, ELEMENT).map_err(|_| wrong())?;
-    separator(&mut after, ":").map_err(|_| wrong())?;
-    let minutes = number(&mut after, 2, ELEMENT).map_err(|_| wrong())?;
-    if hours > 24 {
-        return Err(Problem::Range("time zone offset hour"));
+    let mut after = whole.get(1..).ok_or_else(wrong)?;
+    // The numbers may be out of range before the rest is found to be wrong.
+    if whole.len() < 6 || whole.as_bytes().get(3) != Some(&b':') {
+        return Err(wrong());
     }
+    let hours = number(&mut after, 2, ELEMENT).map_err(|_| wrong())?;
+    let out_of_range = (hours > 24).then_some("time zone offset hour");
+    let minutes = separator(&mut after, ":").and_then(|()| number(&mut after, 2, ELEMENT));
+    let minutes = minutes.map_err(|_| out_of_range.map_or_else(wrong, Problem::Range))?;
     if minutes > 60 {
         return Err(Problem::Range("time zone offset minute"));
     }
+    if let Some(what) = out_of_range {
+        return Err(Problem::Range(what));
+    }
+    let sign = sign.ok_or_else(wrong)?;
     *rest = after;
     Offset::from_seconds(sign * (hours * 3600 + minutes * 60)).map_err(|_| Problem::Range("time zone offset hour"))
 }
@@ -246,5 +259,25 @@ mod tests {
                 .ends_with(r#"cannot parse "" as "Z07:00""#)
         );
         assert!(parse("").unwrap_err().ends_with(r#"cannot parse "" as "2006""#));
+        // What `time.Parse` of Go says of each.
+        assert_eq!(seconds("2024-01-01T1:02:03Z"), r#""2024-01-01T01:02:03Z""#);
+        for (text, why) in [
+            ("2024-01-01T:02:03Z", r#"cannot parse ":02:03Z" as "15""#),
+            (
+                "é\"\\\n",
+                r#"parsing time "\xc3\xa9\"\\\x0a" as "2006-01-02T15:04:05Z07:00": cannot parse "\xc3\xa9\"\\\x0a" as "2006""#,
+            ),
+            ("2024-01-01T00:00:00Zé", r#": extra text: "\xc3\xa9""#),
+            ("2024-01-01T00:00:00+25:zz", ": time zone offset hour out of range"),
+            ("2024-01-01T00:00:00x25:00", ": time zone offset hour out of range"),
+            ("2024-01-01T00:00:00+25:61", ": time zone offset minute out of range"),
+            ("2024-01-01T00:00:00x01:00", r#"cannot parse "x01:00" as "Z07:00""#),
+            ("2024-01-01T00:00:00+0100", r#"cannot parse "+0100" as "Z07:00""#),
+            ("2024-01-01T24:00:00Z", ": hour out of range"),
+            ("2024-01-01T00:60:00Z", ": minute out of range"),
+        ] {
+            let found = parse(text).unwrap_err();
+            assert!(found.ends_with(why), "{found}");
+        }
     }
 }

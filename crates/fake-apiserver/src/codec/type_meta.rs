@@ -2,6 +2,7 @@
 
 use super::{DecodeError, foreign};
 use crate::{
+    gotext::go_quote,
     json::{Kind, Value},
     kinds::{Resource, version_of},
 };
@@ -50,6 +51,17 @@ pub(super) fn split(api_version: &str) -> (&str, &str) {
     api_version.split_once('/').unwrap_or(("", api_version))
 }
 
+/// Whether an `apiVersion` names a group but no version, which no default fits: those are of the group `of`.
+pub(super) fn lacks_version(api_version: &str, of: &str) -> bool {
+    let (group, version) = split(api_version);
+    version.is_empty() && !group.is_empty() && group != of
+}
+
+/// What is said of a body that [`lacks_version`].
+pub(super) fn missing_version(body: &[u8]) -> String {
+    format!("Object 'apiVersion' is missing in '{}'", String::from_utf8_lossy(body))
+}
+
 /// Checks that a body is of the resource's kind; returns `apiVersion` and `kind` with the defaults filled in. `root` is the
 /// body, if it is JSON.
 pub(super) fn check_typed(
@@ -70,15 +82,20 @@ pub(super) fn check_typed(
     let wrong = |cause: String| DecodeError::wrong_kind(resource, kind, version, cause);
     let Some(foreign) = foreign::known(resource, group, version, kind) else {
         return Err(wrong(format!(
-            "no kind {kind:?} is registered for version {full:?} in scheme {SCHEME:?}"
+            "no kind {} is registered for version {} in scheme \"{SCHEME}\"",
+            go_quote(kind),
+            go_quote(&full)
         )));
     };
-    root.map_or(Ok(()), |root| foreign.read(root)).map_err(wrong)?;
-    if version_of(resource, group, version, kind).is_some() {
-        return Err(DecodeError::wrong_version(format!(
-            "the API version in the data ({full}) does not match the expected API version ({})",
-            resource.api_version()
-        )));
+    let findings = root.map_or(Ok(Vec::new()), |root| foreign.read(root)).map_err(wrong)?;
+    if version_of(resource, group, version, kind).is_some() || foreign::is_old_version(resource, group, version, kind) {
+        return Err(DecodeError::OtherVersion {
+            message: format!(
+                "the API version in the data ({full}) does not match the expected API version ({})",
+                resource.api_version()
+            ),
+            findings,
+        });
     }
     Err(wrong(format!(
         "converting ({}) to ({}.{}): unknown conversion",

@@ -42,7 +42,8 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 /// One step of the path to the current value.
 #[derive(Debug, Clone, Copy)]
 enum Step<'t> {
-    Field(&'static Type, &'static str),
+    /// A field of a type, after the embedded structs that it is a field of.
+    Field(&'static Type, &'static str, &'static str),
     Key(Value<'t>),
     Index(usize),
 }
@@ -115,7 +116,11 @@ impl<'t> Writer<'t> {
     }
 
     pub(super) fn enter(&mut self, ty: &'static Type, field: &'static str) {
-        self.path.push(Step::Field(ty, field));
+        self.path.push(Step::Field(ty, "", field));
+    }
+
+    fn enter_field(&mut self, ty: &'static Type, field: &'static Field) {
+        self.path.push(Step::Field(ty, field.inside, field.name));
     }
 
     pub(super) fn enter_index(&mut self, index: usize) {
@@ -135,7 +140,7 @@ impl<'t> Writer<'t> {
         let mut path = String::new();
         for step in &self.path {
             let name = match step {
-                Step::Field(_, name) => Cow::Borrowed(*name),
+                Step::Field(_, _, name) => Cow::Borrowed(*name),
                 Step::Key(key) => key.as_str().unwrap_or_default(),
                 Step::Index(index) => {
                     // Writing to a string cannot fail.
@@ -184,19 +189,19 @@ impl<'t> Writer<'t> {
         let names: Vec<&str> = self
             .path
             .iter()
-            .filter_map(|step| {
-                if let Step::Field(_, name) = step {
-                    Some(*name)
-                } else {
-                    None
-                }
+            .flat_map(|step| match step {
+                Step::Field(_, inside, name) => [*inside, *name],
+                Step::Key(_) | Step::Index(_) => [""; 2],
             })
+            .filter(|name| !name.is_empty())
             .collect();
-        let innermost = self
-            .path
-            .iter()
-            .rev()
-            .find_map(|step| if let Step::Field(ty, _) = step { Some(*ty) } else { None });
+        let innermost = self.path.iter().rev().find_map(|step| {
+            if let Step::Field(ty, _, _) = step {
+                Some(*ty)
+            } else {
+                None
+            }
+        });
         match innermost {
             Some(ty) => {
                 let name = ty.go.rsplit('.').next().unwrap_or(ty.go);
@@ -305,7 +310,7 @@ impl<'t> Writer<'t> {
             }
             return;
         };
-        self.enter(ty, field.name);
+        self.enter_field(ty, field);
         let something = self.value(field.shape, field.go.trim_start_matches('*'), value);
         self.leave();
         let keep = something || field.pointer || field.omit == Omit::Never || struct_like && field.omit == Omit::Empty;

@@ -2,6 +2,8 @@
 //!
 //! The first document counts, as on the real server. Scalars resolve by YAML 1.1 (`yes` is true, `012` is ten).
 
+mod error;
+
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -18,8 +20,8 @@ const MAX_DEPTH: usize = 64;
 ///
 /// The parser's text.
 pub(super) fn to_json(body: &[u8]) -> Result<(Vec<u8>, Vec<String>), String> {
-    let text = std::str::from_utf8(body).map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned())?;
-    let text = first_document(text);
+    let text = first_document(error::readable(body)?);
+    error::check_directives(text)?;
     let mut out = Vec::with_capacity(text.len() + text.len() / 4);
     let mut duplicates = Vec::new();
     if text
@@ -49,15 +51,27 @@ pub(super) fn to_json(body: &[u8]) -> Result<(Vec<u8>, Vec<String>), String> {
         if text.contains(UNSUPPORTED_VALUE) {
             format!("{UNSUPPORTED_VALUE} +Inf")
         } else {
-            format!("yaml: {text}")
+            format!("yaml: {}", error::translate(body, &text))
         }
     })?;
     let duplicates = if duplicates.is_empty() {
         duplicates
     } else {
-        vec![format!("yaml: unmarshal errors:\n{}", duplicates.join("\n"))]
+        vec![format!("{DUPLICATES}{}", duplicates.join("\n"))]
     };
     Ok((out, duplicates))
+}
+
+/// What opens the text about duplicate keys.
+const DUPLICATES: &str = "yaml: unmarshal errors:\n";
+
+/// The findings of a text, one by one, as warnings tell them.
+pub(super) fn findings(text: &str) -> impl Iterator<Item = &str> {
+    let all = text
+        .strip_prefix(DUPLICATES)
+        .map(|list| list.split('\n').map(str::trim));
+    let one = if all.is_none() { Some(text) } else { None };
+    all.into_iter().flatten().chain(one)
 }
 
 const UNSUPPORTED_VALUE: &str = "json: unsupported value:";

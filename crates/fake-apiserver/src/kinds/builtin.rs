@@ -147,8 +147,18 @@ fn resource(row: &BuiltIn) -> Resource {
         stored_as: stored_as(row, &storage),
         storage: StorageId(storage),
         policy: row.facts.as_ref().map_or_else(stateless_policy, policy),
+        deprecation: deprecation(row).map(Name::Borrowed),
         schema: Schema::Typed(row.type_id),
         custom: false,
+    }
+}
+
+/// What every request for an old kind warns of.
+fn deprecation(row: &BuiltIn) -> Option<&'static str> {
+    match (row.group, row.plural) {
+        ("", "endpoints") => Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
+        ("", "componentstatuses") => Some("v1 ComponentStatus is deprecated in v1.19+"),
+        _ => None,
     }
 }
 

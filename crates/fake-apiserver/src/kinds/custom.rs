@@ -43,6 +43,7 @@ pub(super) fn resource(custom: &CustomResource, version: &CustomVersion) -> Reso
         storage: StorageId(Name::Owned(format!("/registry/{}/{}", custom.group, custom.plural))),
         stored_as: None,
         policy: policy(version),
+        deprecation: version.deprecation.clone().map(Name::Owned),
         schema: Schema::Schemaless,
         custom: true,
     }

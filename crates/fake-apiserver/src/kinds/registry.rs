@@ -10,6 +10,8 @@ pub(crate) struct CustomVersion {
     pub(crate) name: String,
     pub(crate) status_subresource: bool,
     pub(crate) scale_subresource: bool,
+    /// What requests for a version that is going to be removed warn of.
+    pub(crate) deprecation: Option<String>,
     /// JSON paths (`.spec.color`), which are also the selector labels without the first dot.
     pub(crate) selectable_fields: Vec<String>,
     /// `additionalPrinterColumns`; empty for the default table (name and age).
@@ -230,6 +232,7 @@ mod tests {
                     name: (*name).into(),
                     status_subresource: true,
                     scale_subresource: false,
+                    deprecation: None,
                     selectable_fields: vec![".spec.color".into()],
                     columns: Vec::new(),
                 })

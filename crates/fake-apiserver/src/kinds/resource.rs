@@ -140,6 +140,8 @@ pub(crate) struct Resource {
     /// Absent if objects are stored as they are served.
     pub(crate) stored_as: Option<StoredAs>,
     pub(crate) policy: Policy,
+    /// What every request for it warns of.
+    pub(crate) deprecation: Option<Name>,
     pub(crate) schema: Schema,
     /// Whether this comes from a custom resource definition; some texts (415, strict errors) differ.
     pub(crate) custom: bool,

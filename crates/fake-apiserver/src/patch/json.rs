@@ -2,15 +2,21 @@
 //! from a missing key gives null, an add without a value gives null, negative indices count from the end, and what
 //! stands before the first slash of a path is ignored.
 
+use std::collections::HashSet;
+
 use super::{
     PatchError,
     document::{self, Node, remove, set},
 };
-use crate::codec::FieldValidation;
+use crate::codec::{FieldValidation, duplicates_below};
+use crate::gotext::go_quote;
 use crate::json::{Kind, Tape, Value};
 
 /// The real server takes no more operations in one patch.
 const MAX_OPERATIONS: usize = 10_000;
+
+/// The real server tells of no more unknown and duplicate members.
+const MAX_FINDINGS: usize = 100;
 
 /// Copies may add so many nodes in one patch, as a few operations could otherwise double a document time and again.
 const MAX_COPIED: usize = 1_000_000;
@@ -101,24 +107,30 @@ fn operations(root: Value<'_>, validation: FieldValidation) -> Result<Vec<Value<
     Ok(operations)
 }
 
-/// The members of operations that mean nothing.
-pub(super) fn unknown_members(root: Value<'_>) -> Vec<String> {
-    let mut unknown = Vec::new();
+/// The duplicate members of operations, and those that mean nothing, in document order, each once. What stands below a
+/// member that means nothing is not looked at.
+pub(super) fn findings(root: Value<'_>) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
     for (index, operation) in root.items().enumerate() {
-        for (key, _) in operation.entries() {
+        let mut seen = Vec::new();
+        for (key, value) in operation.entries() {
             let name = key.as_str().unwrap_or_default();
+            let path = format!("[{index}].{name}");
             if !matches!(&*name, "op" | "path" | "from" | "value") {
-                let text = format!(
-                    "unknown field {}",
-                    crate::gotext::go_quote(&format!("[{index}].{name}"))
-                );
-                if !unknown.contains(&text) {
-                    unknown.push(text);
-                }
+                found.push(format!("unknown field {}", go_quote(&path)));
+                continue;
             }
+            if seen.contains(&name) {
+                found.push(format!("duplicate field {}", go_quote(&path)));
+            }
+            found.extend(duplicates_below(value, path));
+            seen.push(name);
         }
     }
-    unknown
+    let mut seen = HashSet::with_capacity(found.len());
+    found.retain(|text| seen.insert(text.clone()));
+    found.truncate(MAX_FINDINGS);
+    found
 }
 
 /// Runs one operation; `None` if it does not apply.

@@ -12,6 +12,8 @@ pub(crate) enum ErrorKind {
     NotSupported,
     Forbidden,
     TooLong,
+    TooMany,
+    Duplicate,
 }
 
 impl ErrorKind {
@@ -23,6 +25,8 @@ impl ErrorKind {
             Self::NotSupported => "FieldValueNotSupported",
             Self::Forbidden => "FieldValueForbidden",
             Self::TooLong => "FieldValueTooLong",
+            Self::TooMany => "FieldValueTooMany",
+            Self::Duplicate => "FieldValueDuplicate",
         }
     }
 
@@ -34,6 +38,8 @@ impl ErrorKind {
             Self::NotSupported => "Unsupported value",
             Self::Forbidden => "Forbidden",
             Self::TooLong => "Too long",
+            Self::TooMany => "Too many",
+            Self::Duplicate => "Duplicate value",
         }
     }
 }

@@ -63,8 +63,19 @@ const REPEATS: &[(&str, Repeats, &[&str])] = &[
     (
         "storage.k8s.io",
         Repeats::PrefixAndFinalizers,
-        &["storageclasses", "csinodes", "volumeattachments"],
+        &[
+            "storageclasses",
+            "csinodes",
+            "csistoragecapacities",
+            "volumeattachments",
+        ],
     ),
+    (
+        "storage.k8s.io",
+        Repeats::FinalizersAndPrefix,
+        &["volumeattributesclasses"],
+    ),
+    ("resource.k8s.io", Repeats::PrefixAndFinalizers, &["resourceclaims"]),
     ("node.k8s.io", Repeats::Prefix, &["runtimeclasses"]),
     (
         "admissionregistration.k8s.io",
@@ -93,6 +104,17 @@ impl Repeats {
         other.map_or(Self::Finalizers, |(_, repeats, _)| *repeats)
     }
 
+    /// The same of a write of the status or another part: most do not look at the prefix again.
+    fn of_part(resource: &Resource) -> Self {
+        match (&*resource.group, &*resource.plural, Self::of(resource)) {
+            ("batch", "cronjobs", _) => Self::Nothing,
+            ("storage.k8s.io", "volumeattachments", repeats) => repeats,
+            (_, _, Self::FinalizersAndPrefix | Self::PrefixAndFinalizers) => Self::Finalizers,
+            (_, _, Self::Prefix) => Self::Nothing,
+            (_, _, repeats) => repeats,
+        }
+    }
+
     fn finalizers(self) -> bool {
         matches!(
             self,
@@ -105,10 +127,16 @@ impl Repeats {
 pub(crate) fn validate_create(resource: &Resource, meta: &Meta) -> Vec<FieldError> {
     let mut errors = Vec::new();
     generate_name(resource, meta, &mut errors);
-    name(resource, meta, &mut errors);
+    let name_is_last = has_unchecked_prefix(resource) && !meta.name.is_empty();
+    if !name_is_last {
+        name(resource, meta, &mut errors);
+    }
     common(resource, meta, &mut errors);
     if Repeats::of(resource).finalizers() {
         qualified_finalizers(&meta.finalizers, &mut errors);
+    }
+    if name_is_last {
+        name(resource, meta, &mut errors);
     }
     without_repeats(errors)
 }
@@ -116,7 +144,7 @@ pub(crate) fn validate_create(resource: &Resource, meta: &Meta) -> Vec<FieldErro
 /// Checks the metadata of an update against the stored object. An absent field that the server keeps for the client
 /// (uid, timestamps of creation and deletion) must have been filled in by the caller, with [`keep_system_fields`].
 /// Whether a resource version must be given is the verb's business.
-pub(crate) fn validate_update(resource: &Resource, new: &Meta, old: &Meta) -> Vec<FieldError> {
+pub(crate) fn validate_update(resource: &Resource, new: &Meta, old: &Meta, of_part: bool) -> Vec<FieldError> {
     let mut errors = Vec::new();
     // At first, names are only looked at as segments of a path.
     for text in path_segment_errors(&new.generate_name, true) {
@@ -124,7 +152,11 @@ pub(crate) fn validate_update(resource: &Resource, new: &Meta, old: &Meta) -> Ve
     }
     common(resource, new, &mut errors);
     unchanged(new, old, &mut errors);
-    let repeats = Repeats::of(resource);
+    let repeats = if of_part {
+        Repeats::of_part(resource)
+    } else {
+        Repeats::of(resource)
+    };
     match repeats {
         Repeats::Everything => {
             for again in 0..2 {
@@ -176,11 +208,11 @@ pub(crate) fn tells_repeats(resource: &Resource) -> bool {
     Repeats::of(resource) == Repeats::Everything
 }
 
-/// Puts what a kind finds wrong with the name of an object beside the other findings about that.
+/// Puts what a kind finds wrong with the form of the name of an object beside the other findings about that.
 pub(crate) fn join(mut errors: Vec<FieldError>, of_kind: Vec<FieldError>) -> Vec<FieldError> {
     let is_name = |error: &FieldError| matches!(&*error.field, "metadata.name" | "metadata.generateName");
     for error in of_kind {
-        let place = if is_name(&error) {
+        let place = if is_name(&error) && error.kind == ErrorKind::Invalid {
             let about_name = |other: &FieldError| is_name(other) && *other.field <= *error.field;
             errors
                 .iter()
@@ -248,11 +280,16 @@ fn name_errors(resource: &Resource, name: &str, is_prefix: bool) -> Vec<String> 
     }
 }
 
-/// Kinds of which the name that is made is looked at, and the prefix only as a segment of a path.
-const UNCHECKED_PREFIX: [(&str, &str); 2] = [("", "replicationcontrollers"), ("resource.k8s.io", "deviceclasses")];
+/// Whether the name that is made is looked at, after all else, and the prefix only as a segment of a path.
+fn has_unchecked_prefix(resource: &Resource) -> bool {
+    matches!(
+        (&*resource.group, &*resource.plural),
+        ("", "replicationcontrollers") | ("resource.k8s.io", "deviceclasses")
+    )
+}
 
 fn generate_name(resource: &Resource, meta: &Meta, errors: &mut Vec<FieldError>) {
-    let unchecked = UNCHECKED_PREFIX.contains(&(&*resource.group, &*resource.plural));
+    let unchecked = has_unchecked_prefix(resource);
     if !meta.generate_name.is_empty() {
         let texts = if unchecked {
             path_segment_errors(&meta.generate_name, true)

@@ -32,6 +32,25 @@ pub(super) fn subdomain_errors(text: &str, max: usize) -> Vec<String> {
     subdomain_errors_in(text, max, "characters")
 }
 
+/// What is wrong with the name of a group, or another RFC 1123 subdomain of the usual length.
+pub(crate) fn group_errors(text: &str) -> Vec<String> {
+    subdomain_errors(text, 253)
+}
+
+/// What is wrong with an RFC 1035 label, which begins with a letter.
+pub(crate) fn label_1035_errors(text: &str) -> Vec<String> {
+    let mut errors = Vec::new();
+    if gotext::len(text) > 63 {
+        errors.push("must be no more than 63 characters".to_owned());
+    }
+    if !is_label(text) || !text.starts_with(|first: char| first.is_ascii_lowercase()) {
+        let words = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic \
+                     character, and end with an alphanumeric character";
+        errors.push(regex_text(words, "[a-z]([-a-z0-9]*[a-z0-9])?", &["my-name", "abc-123"]));
+    }
+    errors
+}
+
 /// Newer validation of the server counts in bytes, and says so.
 fn subdomain_errors_in(text: &str, max: usize, unit: &str) -> Vec<String> {
     let mut errors = Vec::new();

@@ -136,7 +136,7 @@ fn validate_update_refuses_changes_of_what_is_immutable() {
         let old = meta(&maps, old);
         let mut new = meta(&maps, new);
         keep_system_fields(&mut new, &old);
-        texts(&validate_update(&maps, &new, &old))
+        texts(&validate_update(&maps, &new, &old, false))
     };
     let stored = r#"{"name":"u1","uid":"u","creationTimestamp":"2026-01-01T00:00:00Z"}"#;
     for (json, want) in [
@@ -219,7 +219,7 @@ fn hostile_metadata_is_checked_in_time_and_space_that_grow_with_it() {
         )
     };
     let (old, new) = (meta(&maps, &finalizers(0)), meta(&maps, &finalizers(1)));
-    let found = texts(&validate_update(&maps, &new, &old));
+    let found = texts(&validate_update(&maps, &new, &old, false));
     assert!(
         found.iter().any(|text| text.ends_with(r#"[]string{"a/30000"}"#)),
         "{}",

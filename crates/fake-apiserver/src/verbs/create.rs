@@ -14,7 +14,7 @@ use crate::server::Shared;
 use crate::status::{Status, Subject};
 use crate::storage::{Change, Outcome, ResourceId, Versioned};
 use crate::stored::{Stored, key_of};
-use crate::validation::{join, validate_create};
+use crate::validation::validate_create;
 
 /// How often a generated name that exists already is generated anew.
 const NAME_ATTEMPTS: usize = 8;
@@ -27,6 +27,7 @@ pub(super) fn create(context: Context<'_>) -> Result<Answer, Status> {
     let view = context.view(Shape::Object)?;
     // Unlike for an update, the format of the body comes before the options.
     write::content_type(context)?;
+    write::check_size(context)?;
     let options = write::options(context, "CreateOptions")?;
     let mut decoded = write::body(context, options)?;
     let wrong_type = write::wrong_type(context.resource, &decoded);
@@ -139,10 +140,8 @@ fn store_new(
         if !generated {
             hooks::named(resource, &mut object);
         }
-        let errors = join(
-            validate_create(resource, &object.meta),
-            hooks::validate(resource, &object),
-        );
+        let of_metadata = validate_create(resource, &object.meta);
+        let errors = hooks::validate_new(resource, &object, of_metadata);
         write::check(resource, &object.meta.name, &errors)?;
         hooks::named(resource, &mut object);
         // A dry run does not get as far.

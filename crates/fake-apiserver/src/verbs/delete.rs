@@ -15,7 +15,7 @@ use crate::kinds::{DeleteReturns, Propagation, Resource};
 use crate::namespaces;
 use crate::negotiate::Shape;
 use crate::object::Object;
-use crate::request::Query;
+use crate::request::{Query, Verb};
 use crate::server::Shared;
 use crate::status::{Cause, Status};
 use crate::storage::{Change, Outcome, Versioned};
@@ -79,11 +79,12 @@ fn answer(context: Context<'_>, view: &WantedView, options: &DeleteOptions) -> R
 /// # Errors
 /// 400, 415, 422.
 pub(super) fn options(context: Context<'_>) -> Result<DeleteOptions, Status> {
+    write::check_size(context)?;
     let request = context.request;
     let options = if request.body.is_empty() {
         from_query(&request.query)?
     } else {
-        let content_type = write::content_type(context)?;
+        let content_type = write::content_type_of_options(context)?;
         decode_delete_options(content_type, &request.body).map_err(|error| write::decode_status(&error))?
     };
     let mut causes = Vec::new();
@@ -389,7 +390,12 @@ fn check_preconditions(
     let Some(preconditions) = &options.preconditions else {
         return Ok(());
     };
+    let own = hooks::precondition(context.resource).filter(|_| context.request.verb == Verb::Delete);
     let failed = |what: &str, wanted: &str, actual: &str, then: &str| {
+        if let Some(head) = own {
+            let why = format!("{head}: {what} in precondition: {wanted}, {what} in object meta: {actual}");
+            return Err(Status::conflict(context.subject(), name, &why));
+        }
         let why = format!(
             "the {what} in the precondition ({wanted}) does not match the {what} in record ({actual}). The object \
              might have been {then}"

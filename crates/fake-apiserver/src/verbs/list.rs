@@ -3,13 +3,13 @@
 use base64::Engine as _;
 use base64::alphabet::URL_SAFE;
 use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::Context;
 use super::options::{ListOptions, Match, Version};
 use crate::answer::Answer;
 use crate::gotext;
-use crate::json::Tape;
+use crate::json::{Kind, Tape, Value};
 use crate::negotiate::Shape;
 use crate::status::Status;
 use crate::storage::{ListQuery, Page, Range, ReadError, Revision};
@@ -172,15 +172,18 @@ const TOKEN_VERSION: &str = "meta.k8s.io/v1";
 
 /// Where Go's decoder stops in a text that is not unpadded base64url.
 fn first_bad_byte(raw: &[u8]) -> usize {
-    let good = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    let good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte) || is_line_end(byte);
     raw.iter()
         .position(|byte| !good(*byte))
         .unwrap_or_else(|| raw.len().saturating_sub(1))
 }
 
+fn is_line_end(byte: u8) -> bool {
+    matches!(byte, b'\n' | b'\r')
+}
+
 /// A continue token.
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Default, Serialize)]
 pub(super) struct Token {
     v: String,
     /// The revision of all pages; -1 or less for a list that continues at the latest one.
@@ -196,12 +199,13 @@ impl Token {
     pub(super) fn decode(raw: &str) -> Result<Self, Status> {
         let bad = |why: &str| Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
         let raw = gotext::bytes(raw);
+        // Line ends do not count.
+        let digits: Vec<u8> = raw.iter().copied().filter(|byte| !is_line_end(*byte)).collect();
         let bytes = BASE64
-            .decode(&raw)
+            .decode(&digits)
             .map_err(|_| bad(&format!("illegal base64 data at input byte {}", first_bad_byte(&raw))))?;
-        // Parsed twice, so that what is no JSON is refused with the text of Go's parser.
-        Tape::parse(&bytes).map_err(|error| bad(&error.to_string()))?;
-        let token: Self = serde_json::from_slice(&bytes).map_err(|error| bad(&error.to_string()))?;
+        let tape = Tape::parse(&bytes).map_err(|error| bad(&error.to_string()))?;
+        let token = Self::read(tape.root()).map_err(|why| bad(&why))?;
         if token.v != TOKEN_VERSION {
             return Err(bad(&format!(
                 "server does not recognize this encoded version {}",
@@ -220,6 +224,43 @@ impl Token {
             return Err(bad(&token.start));
         }
         Ok(token)
+    }
+
+    /// Reads a token as Go's decoder does: names in any case, nulls as nothing, and the first value of a wrong type at the
+    /// end.
+    fn read(root: Value<'_>) -> Result<Self, String> {
+        let mut token = Self::default();
+        let mut wrong = None;
+        if !matches!(root.kind(), Kind::Object | Kind::Null) {
+            let kind = root.kind().go_name();
+            return Err(format!(
+                "json: cannot unmarshal {kind} into Go value of type storage.continueToken"
+            ));
+        }
+        for (key, value) in root.entries().filter(|(_, value)| !value.is_null()) {
+            let name = key.as_str().unwrap_or_default();
+            let text = value.as_str();
+            let number = value.as_number();
+            let (name, go) = match &*name.to_ascii_lowercase() {
+                "v" => ("v", "string"),
+                "rv" => ("rv", "int64"),
+                "start" => ("start", "string"),
+                _ => continue,
+            };
+            match (name, text, number.and_then(|digits| digits.parse().ok())) {
+                ("v", Some(text), _) => token.v = text.into_owned(),
+                ("start", Some(text), _) => token.start = text.into_owned(),
+                ("rv", _, Some(rv)) => token.rv = rv,
+                _ => {
+                    let digits = number.filter(|_| go == "int64").map(|digits| format!(" {digits}"));
+                    let what = format!("{}{}", value.kind().go_name(), digits.unwrap_or_default());
+                    wrong.get_or_insert(format!(
+                        "json: cannot unmarshal {what} into Go struct field continueToken.{name} of type {go}"
+                    ));
+                }
+            }
+        }
+        wrong.map_or(Ok(token), Err)
     }
 
     fn encode(&self) -> String {

@@ -70,8 +70,8 @@ impl ListOptions {
         let raw_version = query.get("resourceVersion").unwrap_or_default();
         let raw_match = query.get("resourceVersionMatch").unwrap_or_default();
         let continue_token = query.non_empty("continue").map(str::to_owned);
-        // The old form of a watch is checked as a list.
-        let causes = if watch && query.flag("watch") {
+        // The old form of a watch is checked as a list, and the deletion of a collection as a watch if it says so.
+        let causes = if query.flag("watch") {
             watch_causes(
                 raw_version,
                 raw_match,

@@ -20,6 +20,7 @@ use crate::status::{Cause, Status, Subject};
 pub(super) fn patch(context: Context<'_>, part: Part) -> Result<Answer, Status> {
     let patch_type = patch_type(context)?;
     let view = context.view(Shape::Object)?;
+    write::check_size(context)?;
     let options = write::options(context, "PatchOptions")?;
     check_syntax(&context.request.body).map_err(|error| patch_status(&error))?;
     let full = context.view_as(Representation::Full);
@@ -46,7 +47,10 @@ pub(super) fn patch(context: Context<'_>, part: Part) -> Result<Answer, Status> 
         warnings.extend(decoded.warnings);
         check_identity(context, &mut object)?;
         warnings.extend(decoded.repeated_owners);
-        of_finalizers = write::finalizer_warnings(context.resource, &before.meta.finalizers, &object.meta.finalizers);
+        if part == Part::Main {
+            let (old, new) = (&before.meta.finalizers, &object.meta.finalizers);
+            of_finalizers = write::finalizer_warnings(context.resource, old, new);
+        }
         Ok((object, wrong_type))
     });
     if patched.is_ok() {

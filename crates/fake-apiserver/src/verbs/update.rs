@@ -7,14 +7,14 @@ use super::create::create_in;
 use super::options::parse_uint;
 use super::write::{self, WriteOptions};
 use crate::answer::Answer;
-use crate::hooks::{self, Kept};
+use crate::hooks::{self, Kept, KeptByStatus};
 use crate::kinds::Resource;
 use crate::negotiate::Shape;
-use crate::object::Object;
+use crate::object::{Meta, Object};
 use crate::status::{Cause, Status, Subject};
 use crate::storage::{Change, Outcome, Versioned};
 use crate::stored::Stored;
-use crate::validation::{keep_system_fields, validate_update};
+use crate::validation::{Written, keep_system_fields, validate_update};
 
 /// Which part of an object a write changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +33,7 @@ pub(super) enum Part {
 /// 400, 404, 406, 409, 415, 422, and 500 for a resourceVersion that is no number.
 pub(super) fn update(context: Context<'_>, part: Part) -> Result<Answer, Status> {
     let view = context.view(Shape::Object)?;
+    write::check_size(context)?;
     let options = write::options(context, "UpdateOptions")?;
     let mut decoded = write::body(context, options)?;
     let wrong_type = write::wrong_type(context.resource, &decoded);
@@ -62,7 +63,10 @@ fn replace(
         if !given.is_empty() && given != actual {
             return Err(other_uid(context, options, given, actual));
         }
-        of_finalizers = write::finalizer_warnings(context.resource, &current.meta.finalizers, &object.meta.finalizers);
+        if part == Part::Main {
+            let (old, new) = (&current.meta.finalizers, &object.meta.finalizers);
+            of_finalizers = write::finalizer_warnings(context.resource, old, new);
+        }
         Ok((object.clone(), wrong_type.clone()))
     });
     let creates = context.resource.policy.put_creates && part != Part::Finalize;
@@ -202,11 +206,10 @@ fn settle(
     wanted: Object,
 ) -> Result<Object, Status> {
     let resource = context.resource;
-    let status = &resource.policy.status;
     let mut new = match part {
         Part::Main => {
             let mut new = wanted;
-            if status.subresource {
+            if resource.policy.status.subresource {
                 copy_field(resource, "status", old, &mut new);
             }
             if let Some(kept) = hooks::kept_on_update(resource) {
@@ -217,26 +220,19 @@ fn settle(
         Part::Status => {
             let mut new = old.clone();
             copy_field(resource, "status", &wanted, &mut new);
-            if status.writes_labels {
-                new.meta.labels = wanted.meta.labels;
-            }
-            if status.writes_annotations {
-                new.meta.annotations = wanted.meta.annotations;
-                // What is not held back is written with it.
-                new.meta.generate_name = wanted.meta.generate_name;
-                if !hooks::keeps_owners_of_status(resource) {
-                    new.meta.owner_references = wanted.meta.owner_references;
+            new.meta = if resource.custom {
+                Meta {
+                    managed_fields: wanted.meta.managed_fields,
+                    ..new.meta
                 }
-            }
-            if status.writes_finalizers {
-                new.meta.finalizers = wanted.meta.finalizers;
-            }
-            new.meta.managed_fields = wanted.meta.managed_fields;
+            } else {
+                meta_of_status(resource, &old.meta, wanted.meta)
+            };
             new
         }
         Part::Finalize => {
-            let mut new = old.clone();
-            copy_field(resource, "spec", &wanted, &mut new);
+            let mut new = wanted;
+            copy_field(resource, "status", old, &mut new);
             new
         }
     };
@@ -256,12 +252,41 @@ fn settle(
         write::advance_generation(resource, old, &mut new);
     }
     write::track_fields(context, Some(old), &mut new);
-    let mut errors = validate_update(resource, &new.meta, &old.meta);
-    // The name cannot change, so that no rule of a kind speaks of it.
-    let of_kind = hooks::validate(resource, &new).into_iter();
-    errors.extend(of_kind.filter(|error| !matches!(&*error.field, "metadata.name" | "metadata.generateName")));
+    let of_metadata = validate_update(resource, &new.meta, &old.meta, part != Part::Main);
+    let written = Written {
+        new: &new,
+        old: Some(old),
+        of_status: part == Part::Status,
+    };
+    let errors = hooks::validate_changed(resource, &written, of_metadata);
     write::check(resource, context.name(), &errors)?;
     Ok(new)
+}
+
+/// The metadata that a write of the status stores: all that is not held back.
+fn meta_of_status(resource: &Resource, old: &Meta, mut new: Meta) -> Meta {
+    let kept = hooks::kept_by_status(resource);
+    if kept == KeptByStatus::Metadata {
+        return Meta {
+            managed_fields: new.managed_fields,
+            ..old.clone()
+        };
+    }
+    let status = &resource.policy.status;
+    if !status.writes_labels {
+        new.labels.clone_from(&old.labels);
+    }
+    if !status.writes_annotations {
+        new.annotations.clone_from(&old.annotations);
+    }
+    if !status.writes_finalizers {
+        new.finalizers.clone_from(&old.finalizers);
+    }
+    if !status.writes_annotations || kept == KeptByStatus::Owners {
+        new.owner_references.clone_from(&old.owner_references);
+        new.deletion_timestamp = old.deletion_timestamp;
+    }
+    new
 }
 
 /// Makes a top-level field the same as in `from`, present or absent, at its place in the output.

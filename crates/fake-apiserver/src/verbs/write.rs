@@ -11,6 +11,7 @@ use crate::json::write::quoted;
 use crate::kinds::{GenerationMode, Resource};
 use crate::managed_fields::{WriteContext, manager_name, track};
 use crate::object::Object;
+use crate::service::BODY_LIMIT;
 use crate::status::{Cause, Status, Subject};
 use crate::storage::Versioned;
 use crate::stored::Stored;
@@ -136,14 +137,34 @@ pub(super) fn finalizer_warnings(resource: &Resource, old: &[String], new: &[Str
     added.iter().map(warning).collect()
 }
 
+/// Refuses a request whose body is too large, where the real server reads it.
+///
+/// # Errors
+/// 413.
+pub(super) fn check_size(context: Context<'_>) -> Result<(), Status> {
+    if context.request.too_large {
+        return Err(Status::too_large(BODY_LIMIT));
+    }
+    Ok(())
+}
+
 /// The format of the request body.
 ///
 /// # Errors
-/// 415 for a format that the resource does not take.
+/// 415 for one that cannot be read; custom resources cannot be read from protobuf.
 pub(super) fn content_type(context: Context<'_>) -> Result<ContentType, Status> {
-    let header = Some(context.request.header(http::header::CONTENT_TYPE)).filter(|header| !header.is_empty());
-    ContentType::from_header(header)
+    content_type_of_options(context)
+        .ok()
         .filter(|found| !(context.resource.custom && *found == ContentType::Protobuf))
+        .ok_or_else(|| Status::unsupported_media_type(READABLE))
+}
+
+/// The format of a body of options, which are the same for all kinds.
+///
+/// # Errors
+/// 415 for one that cannot be read.
+pub(super) fn content_type_of_options(context: Context<'_>) -> Result<ContentType, Status> {
+    ContentType::from_header(Some(context.request.header(http::header::CONTENT_TYPE)))
         .ok_or_else(|| Status::unsupported_media_type(READABLE))
 }
 
@@ -162,7 +183,7 @@ pub(super) fn body(context: Context<'_>, options: WriteOptions) -> Result<Decode
     .map_err(|error| decode_status(&error))
 }
 
-/// Refuses a custom resource of another version than the request's.
+/// Refuses an object of another version than the request's.
 ///
 /// # Errors
 /// 400.
@@ -177,6 +198,7 @@ pub(super) fn check_version(decoded: &Decoded) -> Result<(), Status> {
 pub(super) fn wrong_type(resource: &Resource, decoded: &Decoded) -> Option<Status> {
     let errors = validate_type(resource, &decoded.api_version, &decoded.kind);
     let subject = Subject {
+        group: decoded.api_version.rsplit_once('/').map_or("", |(group, _)| group),
         kind: &decoded.kind,
         ..super::subject(resource)
     };

@@ -37,7 +37,7 @@ pub(super) struct Cast(Vec<&'static Kind>);
 impl Cast {
     /// One of the first kinds, whose bodies are compared best, and some others.
     pub(super) fn choose(rng: &mut Rng) -> Cast {
-        let mut kinds = vec![&KINDS[rng.usize(..3)]];
+        let mut kinds = vec![&KINDS[rng.usize(..4)]];
         kinds.extend((0..OTHERS).map(|_| &KINDS[rng.usize(..KINDS.len())]));
         Cast(kinds)
     }
@@ -230,6 +230,9 @@ const FIELDS: &[&str] = &[
     "type=Normal,reason!=x",
     "spec.schedulerName=default-scheduler",
     "status.podIP=",
+    "spec.color=red",
+    "spec.color!=red",
+    ".spec.color=red",
 ];
 const CONTINUES: &[&str] = &[
     "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6LTEsInN0YXJ0IjoiYSJ9",
@@ -261,6 +264,7 @@ fn odd_query(rng: &mut Rng, act: Act, probe: &mut Probe) {
         "pretty",
         "includeObject",
         "shardSelector",
+        "timeout",
     ];
     const OF_WRITES: &[&str] = &[
         "dryRun",
@@ -273,6 +277,7 @@ fn odd_query(rng: &mut Rng, act: Act, probe: &mut Probe) {
         "nope",
         "watch",
         "resourceVersion",
+        "timeout",
     ];
     const OF_DELETES: &[&str] = &[
         "gracePeriodSeconds",
@@ -296,6 +301,10 @@ fn odd_query(rng: &mut Rng, act: Act, probe: &mut Probe) {
         "resourceVersion" if rng.u8(..64) == 0 => "18446744073709551615",
         "resourceVersion" => pick(rng, VERSIONS),
         "resourceVersionMatch" => pick(rng, &["Exact", "NotOlderThan", "NotOlderThan", "", "exact", "nope"]),
+        "timeout" => pick(
+            rng,
+            &["10s", "1m", "0", "5", "x", "", "1.5h", "-1s", "10 s", "1y", "\u{b5}s"],
+        ),
         "labelSelector" => pick(rng, LABELS),
         "fieldSelector" => pick(rng, FIELDS),
         "continue" => pick(rng, CONTINUES),

@@ -60,6 +60,15 @@ pub(super) const KINDS: &[Kind] = &[
         true,
         r#"{"spec":{"x":1,"y":["a",null]},"status":{"z":true}}"#,
     ),
+    // Custom, too: in the cluster, with a status, fields to select by, and old versions.
+    kind(
+        "apis/{group}/v1",
+        "gizmos",
+        "Gizmo",
+        Cluster,
+        true,
+        r#"{"spec":{"color":"red","size":1},"status":{"z":true}}"#,
+    ),
     kind(
         "api/v1",
         "secrets",
@@ -415,6 +424,40 @@ pub(super) const KINDS: &[Kind] = &[
         r#"{"spec":{"group":"{group}","scope":"Namespaced","names":{"plural":"widgets","singular":"widget","kind":"Widget","listKind":"WidgetList"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}"#,
     ),
 ];
+
+/// The specs of the definitions of the custom kinds, beside the group.
+pub(super) fn definitions() -> [Value; 2] {
+    let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    let colored = json!({"openAPIV3Schema": {
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": true,
+        "properties": {"spec": {
+            "type": "object",
+            "x-kubernetes-preserve-unknown-fields": true,
+            "properties": {"color": {"type": "string"}},
+        }},
+    }});
+    let mut versions = [("v1", true), ("v2", false), ("v1beta1", false)].map(|(name, stored)| {
+        json!({
+            "name": name, "served": true, "storage": stored, "schema": colored, "subresources": {"status": {}},
+            "selectableFields": [{"jsonPath": ".spec.color"}],
+        })
+    });
+    versions[1]["deprecated"] = true.into();
+    versions[2]["deprecated"] = true.into();
+    [
+        json!({
+            "scope": "Namespaced",
+            "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}],
+        }),
+        json!({
+            "scope": "Cluster",
+            "names": {"plural": "gizmos", "singular": "gizmo", "kind": "Gizmo", "listKind": "GizmoList"},
+            "versions": versions,
+        }),
+    ]
+}
 
 impl Kind {
     /// The kind of a resource; none if the path was about none.

@@ -2,27 +2,13 @@
 
 use serde_json::Value;
 
+use super::forms;
 use super::kinds::Kind;
 use super::probe::Probe;
 use crate::harness::Answer;
 
-/// Texts that go on with a name of a Go type, a position of a parser or a dump of a struct, with where they are cut.
-const TAILS: &[&str] = &[
-    "json: cannot unmarshal ",
-    "json parse error: ",
-    "error converting YAML to JSON: ",
-    "unable to find api field in struct ",
-    "invalid character ",
-    "unexpected end of JSON input",
-    "illegal base64 data at input byte ",
-    "proto: ",
-    "unknown field tag ",
-    "cannot unmarshal ",
-    "ReadString: ",
-    "Object 'Kind' is missing in ",
-    "no kind \"",
-    "couldn't get version/kind; ",
-];
+/// What opens texts of the parser of YAML, which are compared by cases of their own: those of rare mistakes differ.
+const OF_YAML: &str = "yaml: ";
 
 /// An answer as far as it is compared.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,20 +45,43 @@ pub(super) fn normal(probe: &Probe, run: &str, sent: &[u8], version: Option<&str
         .iter()
         .map(|value| cut(&String::from_utf8_lossy(value.as_bytes())))
         .collect();
-    let body = match serde_json::from_slice::<Value>(&answer.body) {
+    let mut body = match forms::json_of(answer) {
         _ if probe.method == "HEAD" || answer.body.is_empty() => Value::Null,
-        Ok(body) if body["kind"] == "Status" => status(body, sent, version),
-        Ok(body) if answer.code < 300 => object(probe, run, body),
-        Ok(body) => body,
-        Err(_) if answer.code < 300 => Value::Null,
-        Err(_) => String::from_utf8_lossy(&answer.body).trim_end().into(),
+        Some(body) if body["kind"] == "Status" => status(body, sent, version),
+        Some(body) if answer.code < 300 => object(probe, run, body),
+        Some(body) => body,
+        None if answer.code < 300 => Value::Null,
+        None => String::from_utf8_lossy(&answer.body).trim_end().into(),
     };
+    if copies_version(sent) {
+        texts(&mut body, &without_numbers);
+    }
     Normal {
         code: answer.code,
         warnings,
         retry_after: answer.header("retry-after").to_owned(),
         body,
     }
+}
+
+/// Whether a JSON patch copies the version of an object to where it is compared.
+fn copies_version(sent: &[u8]) -> bool {
+    let patch: Value = serde_json::from_slice(sent).unwrap_or_default();
+    let mut operations = patch.as_array().into_iter().flatten();
+    operations.any(|operation| operation["from"] == "/metadata/resourceVersion")
+}
+
+/// A text with each number masked.
+fn without_numbers(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if !c.is_ascii_digit() {
+            out.push(c);
+        } else if !out.ends_with('N') {
+            out.push('N');
+        }
+    }
+    out
 }
 
 fn status(mut body: Value, sent: &[u8], version: Option<&str>) -> Value {
@@ -112,15 +121,24 @@ fn order(body: &mut Value) {
         body["message"] = format!("{head}(the causes)").into();
     }
     if let Some(causes) = body.pointer_mut("/details/causes").and_then(Value::as_array_mut) {
-        for same in causes.chunk_by_mut(|a, b| a["field"] == b["field"]) {
+        let place = |cause: &Value| {
+            let field = cause["field"].as_str().unwrap_or_default();
+            // Keys of maps come in any order too.
+            let of_map = ["data[", "binaryData["].into_iter().find(|map| field.starts_with(map));
+            of_map.unwrap_or(field).to_owned()
+        };
+        for same in causes.chunk_by_mut(|a, b| place(a) == place(b)) {
             same.sort_by_key(ToString::to_string);
         }
     }
 }
 
-/// A text without the object that it shows, which has the managed fields.
+/// A text about a patch without the object that it shows, which has the managed fields.
 fn without_dump(text: &str) -> String {
     const BEFORE: &str = "Invalid value: \"{";
+    if let Some(at) = text.find(" is missing in '{").filter(|_| text.contains(BEFORE)) {
+        return without_dump(&text[..at]) + " is missing in …";
+    }
     let Some(start) = text.find(BEFORE) else {
         return text.to_owned();
     };
@@ -152,13 +170,12 @@ fn texts(value: &mut Value, change: &dyn Fn(&str) -> String) {
     }
 }
 
-/// A text up to the first tail that is not compared.
+/// A text up to where the parser of YAML speaks.
 fn cut(text: &str) -> String {
-    let end = TAILS
-        .iter()
-        .filter_map(|tail| Some(text.find(tail)? + tail.len()))
-        .min();
-    end.map_or_else(|| text.to_owned(), |end| format!("{}…", &text[..end]))
+    match text.find(OF_YAML) {
+        Some(at) => format!("{}…", &text[..at + OF_YAML.len()]),
+        None => text.to_owned(),
+    }
 }
 
 /// A text with its uids, times, random suffixes and resource versions masked.
@@ -172,7 +189,13 @@ fn masked(text: &str, sent: &[u8]) -> String {
         } else if let Some(length) = time(rest).filter(|length| !sent.contains(&rest[..*length])) {
             (length, "TIME")
         } else if let Some(length) = out.ends_with(['(', ' ']).then(|| number(rest)).flatten() {
-            let versions = ["in record (", "in the precondition (", "current: ", "ResourceVersion: "];
+            let versions = [
+                "in record (",
+                "in the precondition (",
+                "current: ",
+                "ResourceVersion: ",
+                "ResourceVersion in object meta: ",
+            ];
             if !versions.iter().any(|before| out.ends_with(before)) {
                 out.push_str(&rest[..length]);
                 rest = &rest[length..];
@@ -228,9 +251,11 @@ fn generated(text: &str, sent: &str) -> String {
     let prefix = serde_json::from_str::<Value>(sent)
         .ok()
         .and_then(|body| body.pointer("/metadata/generateName")?.as_str().map(str::to_owned));
-    let Some(prefix) = prefix.filter(|prefix| !prefix.is_empty()) else {
+    let Some(mut prefix) = prefix.filter(|prefix| !prefix.is_empty()) else {
         return text.to_owned();
     };
+    // As much of it as a name is made of.
+    prefix.truncate(prefix.char_indices().nth(58).map_or(prefix.len(), |(at, _)| at));
     let mut out = String::new();
     let mut rest = text;
     while let Some(at) = rest.find(&prefix) {

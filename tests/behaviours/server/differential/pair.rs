@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use super::kinds::Kind;
+use super::kinds::definitions;
 use super::normal::{Normal, normal};
 use super::probe::{Probe, fill};
-use crate::harness::{CustomKind, Server, unique};
+use crate::harness::{Server, eventually, unique};
 
 /// An in-memory server and a real one that have been told the same.
 pub(super) struct Pair {
@@ -17,7 +17,7 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// Both servers, with the custom kind registered. The real one is a process of its own: odd requests to a shared
+    /// Both servers, with the custom kinds registered. The real one is a process of its own: odd requests to a shared
     /// one would be in the way of other tests, and the objects of those in the way of the comparison.
     pub(super) async fn new() -> Pair {
         let pair = Pair {
@@ -26,17 +26,21 @@ impl Pair {
             group: format!("{}.example.com", unique()),
             epoch: 0,
         };
-        let definition = Kind::of("customresourcedefinitions").expect("it is in the table");
-        let definition = definition.object("widgets.{group}").to_string();
-        let definition = serde_json::from_slice(&pair.filled(&definition, &[])).expect("it stays JSON");
-        for server in [&pair.fake, &pair.real] {
-            let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-            server.post(path, &definition).await.created();
-            CustomKind {
-                group: pair.group.clone(),
+        for spec in definitions() {
+            let plural = spec["names"]["plural"].as_str().expect("a text").to_owned();
+            let mut definition = json!({"metadata": {"name": format!("{plural}.{}", pair.group)}, "spec": spec});
+            definition["spec"]["group"] = pair.group.clone().into();
+            let list = format!("/apis/{}/v1/{plural}", pair.group);
+            for server in [&pair.fake, &pair.real] {
+                let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+                server.post(path, &definition).await.created();
+                eventually("the custom kind is served", || async {
+                    // A watch is refused for longer than a list.
+                    let watch = server.request("GET", &format!("{list}?watch=1")).code().await;
+                    (watch == 200 && server.get(&list).await.code == 200).then_some(())
+                })
+                .await;
             }
-            .served(server)
-            .await;
         }
         pair
     }
@@ -72,6 +76,18 @@ impl Pair {
     /// Both answers to a request, the in-memory server's first.
     pub(super) async fn ask(&self, probe: &Probe) -> (Normal, Normal) {
         tokio::join!(self.ask_one(&self.fake, probe), self.ask_one(&self.real, probe))
+    }
+
+    /// The real server's answer to a request.
+    pub(super) async fn ask_real(&self, probe: &Probe) -> Normal {
+        self.ask_one(&self.real, probe).await
+    }
+
+    /// The object that a request is about, as the real server has it.
+    pub(super) async fn real_object(&self, probe: &Probe) -> Option<serde_json::Value> {
+        let path = String::from_utf8(self.filled(&probe.object_path(), &[])).expect("it was text");
+        let answer = self.real.get(&path).await;
+        (answer.code == 200).then(|| answer.json())
     }
 
     async fn ask_one(&self, server: &Server, probe: &Probe) -> Normal {

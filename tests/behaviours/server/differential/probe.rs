@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use super::kinds::KINDS;
+
 /// A request. In its path, query and body, `{ns}` stands for the namespace of the run, `{run}` for a word that cluster
 /// objects of the run begin with, `{group}` for the group of the custom kind, and `{uid}` and `{rv}` for those of the
 /// object that the path names, as the server that the request goes to has it.
@@ -26,6 +28,39 @@ pub(super) enum Content {
 }
 
 impl Content {
+    fn parse(text: &str) -> Content {
+        if text.is_empty() {
+            return Self::None;
+        }
+        if let Some(size) = text.strip_prefix('@') {
+            let data = "a".repeat(size.parse().expect("a number"));
+            return Self::Raw(format!(r#"{{"metadata":{{"name":"big"}},"data":{{"k":"{data}"}}}}"#).into_bytes());
+        }
+        let Some(escaped) = text.strip_prefix('$') else {
+            return Self::Raw(text.into());
+        };
+        let mut bytes = Vec::new();
+        let mut rest = escaped.bytes();
+        while let Some(byte) = rest.next() {
+            if byte != b'\\' {
+                bytes.push(byte);
+                continue;
+            }
+            bytes.push(match rest.next().expect("an escape") {
+                b'n' => b'\n',
+                b'r' => b'\r',
+                b't' => b'\t',
+                b'x' => {
+                    let digits = [rest.next().expect("a digit"), rest.next().expect("a digit")];
+                    let digits = std::str::from_utf8(&digits).expect("two digits");
+                    u8::from_str_radix(digits, 16).expect("two digits")
+                }
+                other => other,
+            });
+        }
+        Self::Raw(bytes)
+    }
+
     pub(super) fn bytes(&self) -> Vec<u8> {
         match self {
             Self::None => Vec::new(),
@@ -36,6 +71,47 @@ impl Content {
 }
 
 impl Probe {
+    /// Reads a request that is written as it is shown: method, path with query, headers in brackets, and the body, which
+    /// is the rest of the line. Words for bodies that cannot be written so: `$text` has the escapes of a string of Rust,
+    /// `@N` stands for a config map with N bytes of data.
+    pub(super) fn parse(line: &str) -> Probe {
+        let (method, rest) = line.split_once(' ').expect("a method and a path");
+        let (uri, mut rest) = rest.split_once(' ').unwrap_or((rest, ""));
+        let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+        let mut headers = Vec::new();
+        while let Some((name, header)) = ["accept", "content-type"].into_iter().find_map(|name| {
+            let header = rest.strip_prefix('[')?.strip_prefix(name)?.strip_prefix(':')?;
+            Some((name, header))
+        }) {
+            let (value, after) = header.split_once(']').expect("the header ends");
+            headers.push((name, value.trim_start().to_owned()));
+            rest = after.trim_start();
+        }
+        let methods = [
+            "GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE", "FOO",
+        ];
+        let parts: Vec<&str> = path.split('/').collect();
+        let kind = KINDS.iter().find(|kind| {
+            let root: Vec<&str> = kind.root.split('/').collect();
+            parts[1..].starts_with(&root) && parts.contains(&kind.plural)
+        });
+        Probe {
+            method: methods
+                .into_iter()
+                .find(|known| *known == method)
+                .expect("a method of these"),
+            path: path.to_owned(),
+            query: query
+                .split('&')
+                .filter(|part| !part.is_empty())
+                .map(str::to_owned)
+                .collect(),
+            headers,
+            body: Content::parse(rest),
+            resource: kind.map_or("", |kind| kind.plural),
+        }
+    }
+
     /// The path and the query.
     pub(super) fn uri(&self) -> String {
         if self.query.is_empty() {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::pair::Pair;
 use super::probe::{Content, Probe};
-use super::{Verdict, judge};
+use super::{Verdict, ask};
 
 /// How many smaller runs are tried.
 const TRIES: usize = 250;
@@ -53,8 +53,8 @@ async fn reproduces(pair: &mut Pair, steps: &[Probe], signature: &str) -> bool {
     for step in before {
         pair.ask(step).await;
     }
-    let (fake, real) = pair.ask(last).await;
-    matches!(judge(last, &fake, &real), Verdict::Found(found) if found.signature == signature)
+    let (_, _, verdict) = ask(pair, last).await;
+    matches!(verdict, Verdict::Found(found) if found.signature == signature)
 }
 
 /// Every way to leave out one thing.

@@ -1,0 +1,33 @@
+//! Requests written by hand: what clients get wrong, and what random requests rarely have.
+//!
+//! `written.txt` has one on each line, in the form in which the random comparison shows what it has found; `=` begins again
+//! in an empty namespace, `#` is a remark. `DIFFERENTIAL_FILE` names another file of this form.
+
+use super::pair::Pair;
+use super::probe::Probe;
+use super::{Report, ask};
+
+const REQUESTS: &str = include_str!("written.txt");
+
+// [F18] what clients get wrong is answered alike
+#[tokio::test]
+#[ignore = "needs the API server rig"]
+async fn both_servers_answer_written_requests_alike() {
+    let file = std::env::var("DIFFERENTIAL_FILE")
+        .ok()
+        .map(|path| std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("DIFFERENTIAL_FILE={path}: {e}")));
+    let mut pair = Pair::new().await;
+    let mut report = Report::default();
+    pair.start_again().await;
+    for line in file.as_deref().unwrap_or(REQUESTS).lines().map(str::trim_start) {
+        if line.starts_with('=') {
+            pair.start_again().await;
+        } else if !line.is_empty() && !line.starts_with('#') {
+            let probe = Probe::parse(line);
+            let (_, real, verdict) = ask(&mut pair, &probe).await;
+            report.count(&probe, &real, &verdict);
+            report.show(verdict, &format!("    {probe}"));
+        }
+    }
+    report.conclude();
+}
