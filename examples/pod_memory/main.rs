@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use kube::core::ApiResource;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use tokio_util::sync::CancellationToken;
 use watershed::kube_client::{
@@ -69,8 +69,8 @@ struct TinyMeta {
     namespace: Box<str>,
     uid: Box<str>,
     resource_version: Box<str>,
-    #[serde(default, deserialize_with = "kube_client::slim::sorted_labels")]
-    labels: SortedLabels,
+    #[serde(default, deserialize_with = "slim::sorted_labels")]
+    labels: slim::SortedLabels,
 }
 
 /// What a controller reads of a pod, of either type.

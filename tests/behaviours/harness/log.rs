@@ -3,7 +3,9 @@
 use std::io;
 use std::sync::{Arc, Mutex};
 
+use tracing::level_filters::LevelFilter;
 use tracing::subscriber::DefaultGuard;
+use tracing_subscriber::layer::SubscriberExt;
 
 /// Everything that the thread of a case logs while the guard lives: all of it, where the case runs on one thread.
 #[derive(Clone, Default)]
@@ -11,6 +13,8 @@ pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
     pub(crate) fn capture() -> (Self, DefaultGuard) {
+        // A listener that stays: without one, another test can have a line switched off for good just as this one begins.
+        let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry().with(LevelFilter::DEBUG));
         let log = Self::default();
         let writer = log.clone();
         let subscriber = tracing_subscriber::fmt()

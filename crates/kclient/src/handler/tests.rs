@@ -11,6 +11,8 @@ use kube_client::{Event, EventHandler, Handled, ObjectKey};
 
 use super::*;
 use crate::queue::{Action, Queue};
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::layer::SubscriberExt;
 
 fn queue() -> Queue<ObjectKey> {
     Queue::builder("q")
@@ -129,6 +131,8 @@ async fn malformed_owner_references_are_logged_and_skipped() {
         .with_ansi(false)
         .with_writer(move || writer.clone())
         .finish();
+    // A listener that stays: without one, another test can have a line switched off for good just as this one begins.
+    let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry().with(LevelFilter::DEBUG));
     let _logged = tracing::subscriber::set_default(subscriber);
     let queue = queue();
     let mut handler = enqueue_for_parent::<ReplicaSet>(&queue);
@@ -466,6 +470,8 @@ async fn malformed_keys_in_annotations_are_logged_and_skipped() {
         .with_ansi(false)
         .with_writer(move || writer.clone())
         .finish();
+    // A listener that stays: without one, another test can have a line switched off for good just as this one begins.
+    let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry().with(LevelFilter::DEBUG));
     let _logged = tracing::subscriber::set_default(subscriber);
     let queue = queue();
     let mut handler = enqueue_for::<Pod, _, _>(&queue, annotated_keys("example.com/used-by"));

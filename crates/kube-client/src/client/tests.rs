@@ -11,7 +11,9 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::core::ApiResource;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
+use tracing::level_filters::LevelFilter;
 use tracing::subscriber::DefaultGuard;
+use tracing_subscriber::layer::SubscriberExt;
 
 use crate::error::SyncError;
 use crate::informer::handler::{HandlerOptions, on_event, on_event_async};
@@ -27,6 +29,8 @@ struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
     fn capture() -> (Self, DefaultGuard) {
+        // A listener that stays: without one, another test can have a line switched off for good just as this one begins.
+        let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry().with(LevelFilter::DEBUG));
         let log = Self::default();
         let writer = log.clone();
         let subscriber = tracing_subscriber::fmt()

@@ -15,6 +15,8 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::queue::{ExponentialFailure, FastSlow, RateLimiter};
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::layer::SubscriberExt;
 
 fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -209,6 +211,8 @@ async fn gives_up_after_max_attempts() {
         .with_ansi(false)
         .with_writer(move || writer.clone())
         .finish();
+    // A listener that stays: without one, another test can have a line switched off for good just as this one begins.
+    let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry().with(LevelFilter::DEBUG));
     let _logged = tracing::subscriber::set_default(subscriber);
     let calls = Calls::new();
     let limiter = Arc::new(ExponentialFailure::new(ms(1), Duration::from_secs(1)).unwrap());

@@ -7,6 +7,8 @@ use futures_util::FutureExt;
 use super::*;
 use crate::crd::subscription::{KindGuard, KindSubscription};
 use crate::sync::Mutex;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::layer::SubscriberExt;
 
 fn subscribe(state: &Arc<State>, kind: &GroupVersionResource) -> KindSubscription {
     state.subscribe(kind);
@@ -163,6 +165,8 @@ fn ignored_definitions_are_logged_without_a_lock() {
         added(serde_json::from_value(document).unwrap())
     };
     let take = || std::mem::take(&mut *log.lock());
+    // A listener that stays: without one, another test can have a line switched off for good just as this one begins.
+    let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry().with(LevelFilter::DEBUG));
     tracing::subscriber::with_default(subscriber, || {
         state.apply(1, &annotated("1.0.9"));
         let told = take();

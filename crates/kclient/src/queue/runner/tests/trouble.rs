@@ -1,6 +1,8 @@
 //! Reconcilers, limiters and errors that panic, and reconciles that never return: each costs its own key, not a worker.
 
 use super::*;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::layer::SubscriberExt;
 
 // [Q11] a panic is an error of that item: it is retried, its neighbours go on, the worker lives
 #[tokio::test(start_paused = true)]
@@ -122,6 +124,8 @@ async fn a_reconcile_that_never_returns_times_out() {
         .with_ansi(false)
         .with_writer(move || writer.clone())
         .finish();
+    // A listener that stays: without one, another test can have a line switched off for good just as this one begins.
+    let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry().with(LevelFilter::DEBUG));
     let _logged = tracing::subscriber::set_default(subscriber);
     let (calls, dropped) = (Calls::new(), Arc::new(AtomicUsize::new(0)));
     let queue = Queue::builder("q")

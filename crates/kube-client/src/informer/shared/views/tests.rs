@@ -133,7 +133,7 @@ pub(super) fn upsert(shared: &Shared<Item>, items: &[Arc<Item>]) {
 
 pub(super) fn delete(shared: &Shared<Item>, namespace: &str, name: &str) {
     let key = ObjectKey::namespaced(namespace, name);
-    let last = shared.get(&key.as_ref());
+    let last = shared.get(key.as_ref());
     shared.apply(0, &mut vec![Received::Delete { key, last }], None);
 }
 
