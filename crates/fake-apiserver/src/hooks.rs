@@ -4,6 +4,8 @@ mod data;
 mod events;
 mod namespace;
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use jiff::Timestamp;
 
@@ -179,6 +181,22 @@ const OF_PODS: Hooks = Hooks {
     ..NONE
 };
 
+const REPLICATION_CONTROLLER: Hooks = Hooks {
+    on_write: |_, object| {
+        let template = object.field("spec").and_then(|spec| scan::member(spec, "template"));
+        let labels = template
+            .and_then(|template| scan::member(template, "metadata"))
+            .and_then(|metadata| scan::member(metadata, "labels"))
+            .and_then(|labels| serde_json::from_slice::<BTreeMap<String, String>>(labels).ok());
+        if object.meta.labels.iter().next().is_none() {
+            for (key, value) in labels.into_iter().flatten() {
+                object.meta.labels.insert(&key, value);
+            }
+        }
+    },
+    ..OF_PODS
+};
+
 const DEPLOYMENT: Hooks = Hooks {
     on_write: defaults::deployment,
     ..OF_PODS
@@ -312,7 +330,8 @@ fn hooks(resource: &Resource) -> Hooks {
         ("apps", "deployments") => DEPLOYMENT,
         ("apps", "replicasets") => REPLICA_SET,
         ("batch", "jobs") => JOB,
-        ("batch", "cronjobs") | ("", "replicationcontrollers") => OF_PODS,
+        ("", "replicationcontrollers") => REPLICATION_CONTROLLER,
+        ("batch", "cronjobs") => OF_PODS,
         ("apiextensions.k8s.io", "customresourcedefinitions") => DEFINITION,
         _ => NONE,
     }

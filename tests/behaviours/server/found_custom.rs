@@ -42,6 +42,8 @@ async fn odd_names_lists_and_versions(server: Server) {
     let warning = "299 - \"metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a \
                    DNS label is recommended: [must not contain dots]\"";
     assert_eq!((answer.code, answer.header("warning")), (201, warning));
+    let labels = &answer.json()["metadata"]["labels"];
+    assert_eq!(*labels, json!({"a": "b"}), "it has the labels of its template");
     for (list, why) in [
         (
             json!({"kind": "ConfigMapList", "metadata": true}),
