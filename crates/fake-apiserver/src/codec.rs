@@ -30,7 +30,7 @@ pub(crate) use options::{DeleteOptions, IGNORE_STORE_READ_ERROR, Preconditions, 
 pub(crate) use tables::TypeId;
 
 use crate::{
-    json::Tape,
+    json::{Tape, Value},
     kinds::{Resource, Schema},
     object::{Meta, Object, OwnerReference},
 };
@@ -188,6 +188,10 @@ fn decode_from(
                 });
             }
             let body_type = (kind.as_str(), type_meta::split(&api_version).1);
+            if source == Source::Request && tape.root().get("apiVersion").is_some_and(Value::is_null) {
+                let cause = ".apiVersion accessor error: <nil> is of the type <nil>, expected string".to_owned();
+                return Err(DecodeError::malformed_as(resource, body_type, cause));
+            }
             (object, findings) = custom::object(resource, &tape, body_type, validation)?;
             wrong_version = match source {
                 Source::Request => type_meta::check_custom(resource, &api_version).err(),

@@ -4,6 +4,8 @@ mod data;
 mod events;
 mod namespace;
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use jiff::Timestamp;
 
@@ -160,18 +162,44 @@ const POD: Hooks = Hooks {
     initial_status: Some(|_| r#"{"phase":"Pending","qosClass":"BestEffort"}"#),
     on_write: defaults::pod,
     kept_by_status: KeptByStatus::Owners,
-    name_warning: |name| {
-        let problems = label_errors(name);
-        let text = "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is \
-                    recommended";
-        (!problems.is_empty()).then(|| format!("{text}: [{}]", problems.join(" ")))
-    },
+    name_warning: |name| not_a_label(name, "the Pod's hostname"),
     ..NONE
+};
+
+/// Warns of a name that makes odd names of hosts.
+fn not_a_label(name: &str, used: &str) -> Option<String> {
+    let problems = label_errors(name);
+    let text = format!(
+        "metadata.name: this is used in {used}, which can result in surprising behavior; a DNS label is recommended"
+    );
+    (!problems.is_empty()).then(|| format!("{text}: [{}]", problems.join(" ")))
+}
+
+/// Kinds of whose names those of pods are made.
+const OF_PODS: Hooks = Hooks {
+    name_warning: |name| not_a_label(name, "Pod names and hostnames"),
+    ..NONE
+};
+
+const REPLICATION_CONTROLLER: Hooks = Hooks {
+    on_write: |_, object| {
+        let template = object.field("spec").and_then(|spec| scan::member(spec, "template"));
+        let labels = template
+            .and_then(|template| scan::member(template, "metadata"))
+            .and_then(|metadata| scan::member(metadata, "labels"))
+            .and_then(|labels| serde_json::from_slice::<BTreeMap<String, String>>(labels).ok());
+        if object.meta.labels.iter().next().is_none() {
+            for (key, value) in labels.into_iter().flatten() {
+                object.meta.labels.insert(&key, value);
+            }
+        }
+    },
+    ..OF_PODS
 };
 
 const DEPLOYMENT: Hooks = Hooks {
     on_write: defaults::deployment,
-    ..NONE
+    ..OF_PODS
 };
 
 /// How often the template of a daemon set has changed, and once more: old versions have a field for it.
@@ -202,7 +230,7 @@ const DAEMON_SET: Hooks = Hooks {
 
 const REPLICA_SET: Hooks = Hooks {
     on_write: defaults::replica_set,
-    ..NONE
+    ..OF_PODS
 };
 
 const CONFIG_MAP: Hooks = Hooks {
@@ -234,7 +262,7 @@ const JOB: Hooks = Hooks {
         "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or \
          set propagationPolicy=Orphan to suppress this warning",
     ),
-    ..NONE
+    ..OF_PODS
 };
 
 const NETWORK_POLICY: Hooks = Hooks {
@@ -302,6 +330,8 @@ fn hooks(resource: &Resource) -> Hooks {
         ("apps", "deployments") => DEPLOYMENT,
         ("apps", "replicasets") => REPLICA_SET,
         ("batch", "jobs") => JOB,
+        ("", "replicationcontrollers") => REPLICATION_CONTROLLER,
+        ("batch", "cronjobs") => OF_PODS,
         ("apiextensions.k8s.io", "customresourcedefinitions") => DEFINITION,
         _ => NONE,
     }

@@ -31,6 +31,51 @@ async fn versioned(server: &Server) -> CustomKind {
     .await
 }
 
+// [F8] [F18] odd names of what makes pods, lists in the place of objects, and versions that are null
+async fn odd_names_lists_and_versions(server: Server) {
+    let namespace = server.namespace().await;
+    let kind = CustomKind::register(&server, |_| {}).await;
+    let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let controller =
+        json!({"metadata": {"generateName": "a."}, "spec": {"selector": {"a": "b"}, "template": template}});
+    let answer = server.post(&namespace.at("replicationcontrollers"), &controller).await;
+    let warning = "299 - \"metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a \
+                   DNS label is recommended: [must not contain dots]\"";
+    assert_eq!((answer.code, answer.header("warning")), (201, warning));
+    let labels = &answer.json()["metadata"]["labels"];
+    assert_eq!(*labels, json!({"a": "b"}), "it has the labels of its template");
+    for (list, why) in [
+        (
+            json!({"kind": "ConfigMapList", "metadata": true}),
+            "bool into Go struct field ConfigMapList.metadata of type v1.ListMeta",
+        ),
+        (
+            json!({"kind": "ConfigMapList", "items": {}}),
+            "object into Go struct field ConfigMapList.items of type []v1.ConfigMap",
+        ),
+        (
+            json!({"kind": "ConfigMapList", "items": [{"metadata": {"name": 5}}]}),
+            "number into Go struct field ObjectMeta.items.metadata.name of type string",
+        ),
+    ] {
+        let text =
+            format!("ConfigMapList in version \"v1\" cannot be handled as a ConfigMap: json: cannot unmarshal {why}");
+        let answer = server.post(&namespace.at("configmaps"), &list).await;
+        assert_eq!(answer.expect(400)["message"], text);
+    }
+    let null = json!({"apiVersion": null, "kind": "Widget", "metadata": 5});
+    let text = "Widget in version \"\" cannot be handled as a Widget: .apiVersion accessor error: <nil> is of the type <nil>, \
+                expected string";
+    let answer = server.post(&kind.at(&namespace, ""), &null).await;
+    answer.is(400, "BadRequest", text, Value::Null);
+    let slice = json!({"metadata": {"name": "a"}, "addressType": "IPv4", "endpoints": []});
+    let slices = namespace.of("discovery.k8s.io/v1", "endpointslices");
+    server.post(&slices, &slice).await.created();
+    let patch = json!({"metadata": {"labels": {"a": "b"}}});
+    let labelled = server.merge(&format!("{slices}/a"), &patch).await;
+    assert_eq!(labelled.ok()["metadata"]["generation"], 2);
+}
+
 // [F1] [F8] statuses of components are named otherwise where there are none, and warned of
 async fn components_have_a_name_of_their_own(server: Server) {
     let answer = server.get("/api/v1/componentstatuses/nope").await;
@@ -338,6 +383,7 @@ async fn events_are_looked_at_in_an_order(server: Server) {
 }
 
 cases![
+    odd_names_lists_and_versions,
     components_have_a_name_of_their_own,
     the_metadata_of_a_status_is_checked,
     options_may_be_protobuf,

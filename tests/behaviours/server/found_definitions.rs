@@ -105,7 +105,7 @@ async fn definitions_are_validated(server: Server) {
     }
     let long = "a".repeat(64);
     let answer = define(&server, &group, |spec| {
-        spec["versions"][0]["name"] = long.clone().into()
+        spec["versions"][0]["name"] = long.clone().into();
     })
     .await;
     let why = invalid(&long, "must be no more than 63 characters");

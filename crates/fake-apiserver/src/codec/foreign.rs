@@ -144,23 +144,39 @@ impl Foreign {
         let mut writer = Writer::new(true, 0);
         match self.form {
             Form::Struct(id) => writer.structure(id, Some(root)),
-            Form::List(id) => {
-                for (key, value) in root.entries() {
-                    match key.as_str().as_deref() {
-                        Some("metadata") => {
-                            writer.value(Shape::Struct(LIST_META), "v1.ListMeta", value);
-                        }
-                        Some("items") if value.kind() == Kind::Array => value.items().for_each(|item| {
-                            writer.value(Shape::Struct(id), id.get().go, item);
-                        }),
-                        Some("items") if !value.is_null() => writer.mismatch(value, id.get().go),
-                        _ => {}
-                    }
-                }
-            }
+            Form::List(id) => return self.read_list(id, root).map(|()| Vec::new()),
             Form::Other => {}
         }
         let (result, findings, _) = writer.finish();
         result.map(|()| findings)
+    }
+
+    /// Reads a list of a kind. The types of lists are not known here: what is wrong is told as of the member, which is
+    /// then put before it.
+    fn read_list(&self, id: TypeId, root: Value<'_>) -> Result<(), String> {
+        for (key, value) in root.entries() {
+            let name = key.as_str().unwrap_or_default();
+            let mut writer = Writer::new(false, 0);
+            match &*name {
+                "metadata" => drop(writer.value(Shape::Struct(LIST_META), "v1.ListMeta", value)),
+                "items" if value.kind() == Kind::Array => value.items().for_each(|item| {
+                    writer.value(Shape::Struct(id), id.get().go, item);
+                }),
+                "items" if !value.is_null() => writer.mismatch(value, &format!("[]{}", id.get().go)),
+                _ => {}
+            }
+            let list = self.go.rsplit('.').next().unwrap_or_default();
+            writer
+                .finish()
+                .0
+                .map_err(|text| match text.split_once(" into Go struct field ") {
+                    Some((what, place)) => {
+                        let (ty, path) = place.split_once('.').unwrap_or((place, ""));
+                        format!("{what} into Go struct field {ty}.{name}.{path}")
+                    }
+                    None => text.replacen("Go value", &format!("Go struct field {list}.{name}"), 1),
+                })?;
+        }
+        Ok(())
     }
 }

@@ -146,11 +146,19 @@ fn resource(row: &BuiltIn) -> Resource {
             .collect(),
         stored_as: stored_as(row, &storage),
         storage: StorageId(storage),
-        policy: row.facts.as_ref().map_or_else(stateless_policy, policy),
+        policy: policy_of(row),
         deprecation: deprecation(row).map(Name::Borrowed),
         schema: Schema::Typed(row.type_id),
         custom: false,
     }
+}
+
+fn policy_of(row: &BuiltIn) -> Policy {
+    let mut policy = row.facts.as_ref().map_or_else(stateless_policy, policy);
+    if (row.group, row.plural) == ("discovery.k8s.io", "endpointslices") {
+        policy.generation = GenerationMode::ManagedWithLabels;
+    }
+    policy
 }
 
 /// What every request for an old kind warns of.

@@ -10,6 +10,8 @@ pub(crate) enum GenerationMode {
     Managed,
     /// As `Managed`, and +1 when annotations change.
     ManagedWithAnnotations,
+    /// As `Managed`, and +1 when labels change.
+    ManagedWithLabels,
     /// Always 1.
     Fixed,
     /// The value that the client sends on create is stored and never changes.

@@ -105,7 +105,10 @@ fn prepare(server: &Shared, resource: &Resource, object: &mut Object, status: St
     meta.creation_timestamp = Some(server.clock.now());
     meta.uid = server.names.uid();
     match policy.generation {
-        GenerationMode::Managed | GenerationMode::ManagedWithAnnotations | GenerationMode::Fixed => meta.generation = 1,
+        GenerationMode::Managed
+        | GenerationMode::ManagedWithAnnotations
+        | GenerationMode::ManagedWithLabels
+        | GenerationMode::Fixed => meta.generation = 1,
         GenerationMode::Client | GenerationMode::ClientThenIncrement => {}
     }
     for finalizer in &policy.finalizers_on_create {

@@ -286,6 +286,7 @@ pub(super) fn advance_generation(resource: &Resource, old: &Object, new: &mut Ob
     };
     let changed = match resource.policy.generation {
         GenerationMode::Managed | GenerationMode::ClientThenIncrement => spec_changed(),
+        GenerationMode::ManagedWithLabels => old.meta.labels != new.meta.labels || spec_changed(),
         GenerationMode::ManagedWithAnnotations => old.meta.annotations != new.meta.annotations || spec_changed(),
         GenerationMode::Fixed | GenerationMode::Client => false,
     };
