@@ -274,7 +274,21 @@ async fn updates_keep_the_finalizers_of_a_namespace(server: Server) {
     assert_eq!(patched["spec"]["finalizers"], json!(["kubernetes"]));
 }
 
+// [F5] the old form of a watch names an object; a field selector beside it must name the same
+async fn old_watches_of_one_object_take_no_other_name(server: Server) {
+    let namespace = server.namespace().await;
+    let path = format!("/api/v1/watch/namespaces/{}/configmaps/a", namespace.name());
+    let text = "fieldSelector metadata.name doesn't match requested name";
+    for selector in ["metadata.name=b", "metadata.name!=a", "metadata.namespace=x"] {
+        let query = format!("{path}?timeoutSeconds=1&fieldSelector={selector}");
+        server.get(&query).await.is(400, "BadRequest", text, Value::Null);
+    }
+    let same = format!("{path}?timeoutSeconds=1&fieldSelector=metadata.name=a,metadata.namespace!=x");
+    assert_eq!(server.request("GET", &same).code().await, 200);
+}
+
 cases![
+    old_watches_of_one_object_take_no_other_name,
     unsafe_deletes_are_refused,
     jobs_deleted_together_warn,
     tokens_name_the_first_key_of_a_page,

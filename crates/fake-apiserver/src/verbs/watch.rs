@@ -39,14 +39,23 @@ const BATCH: usize = 64;
 pub(super) fn watch(context: Context<'_>) -> Result<Answer, Status> {
     let wanted = context.view(Shape::Watch)?;
     let options = ListOptions::parse(&context.request.query, context.resource, true)?;
+    // The old form of a watch may name one object; a field selector must mean the same one then.
+    let named = context.path.name.as_deref().filter(|_| context.path.legacy_watch);
+    if let Some(name) = named
+        && !options.selection.fields.is_everything()
+        && options.selection.fields.requires_exact("metadata.name") != Some(name)
+    {
+        return Err(Status::bad_request(
+            "fieldSelector metadata.name doesn't match requested name",
+        ));
+    }
     negotiate::check_stream(context.request.header(http::header::ACCEPT), context.resource.custom)?;
     // A list of each event cannot be shown: nothing is.
     let Ok(view) = wanted.get().cloned() else {
         return Ok(Answer::json(200, Bytes::new()));
     };
     let mut range = narrowed(context, &options.selection);
-    // The old form of a watch may name one object.
-    if let (true, Some(name)) = (context.path.legacy_watch, context.path.name.as_deref()) {
+    if let Some(name) = named {
         range = Range::Key(crate::stored::key_of(context.namespace(), name));
     }
     let now = Instant::now();
