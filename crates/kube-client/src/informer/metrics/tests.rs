@@ -194,10 +194,10 @@ async fn one_informer_that_always_fails_raises_the_alerts() {
     };
     let seen = recorded.look();
     assert_eq!(seen["failing{namespace=default}"], gauge(1.0));
-    let before = restarts(&seen);
+    let before = restarts(seen);
     tokio::time::sleep(Duration::from_mins(10)).await;
     // rate(…[10m]) > 0.01
-    let more = restarts(&recorded.look());
+    let more = restarts(recorded.look());
     assert!(more > 6, "{before} restarts and {more} in ten minutes");
     client.end().await;
     assert_eq!(recorded.look()["failing{namespace=default}"], gauge(0.0));
