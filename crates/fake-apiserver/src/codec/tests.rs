@@ -605,6 +605,37 @@ fn delete_options_are_read_from_json_yaml_and_protobuf() {
 }
 
 #[test]
+fn body_that_ends_too_early_is_refused_as_if_a_space_came() {
+    // [F18] Go's scanner ends a text by giving itself a space
+    let maps = resource("", "v1", "configmaps");
+    for (body, want) in [
+        ("n", "invalid character ' ' in literal null (expecting 'u')"),
+        (r#"{"a":tru"#, "invalid character ' ' in literal true (expecting 'e')"),
+        (r#"{"a":-"#, "invalid character ' ' in numeric literal"),
+        (
+            r#"{"a":1."#,
+            "invalid character ' ' after decimal point in numeric literal",
+        ),
+        (r#"{"a":2e+"#, "invalid character ' ' in exponent of numeric literal"),
+        (r#"{"a":"b\"#, "invalid character ' ' in string escape code"),
+        (
+            r#"{"a":"\u12"#,
+            r"invalid character ' ' in \u hexadecimal character escape",
+        ),
+        (r#"{"a":"b"#, "unexpected end of JSON input"),
+        (r#"{"a":1"#, "unexpected end of JSON input"),
+        (r#"{"a""#, "unexpected end of JSON input"),
+        (r#"["a","#, "unexpected end of JSON input"),
+    ] {
+        let refusal = refusal(&maps, body);
+        assert!(
+            refusal.contains(&format!("json parse error: {want} (")),
+            "{body}: {refusal}"
+        );
+    }
+}
+
+#[test]
 fn zero_field_is_what_go_writes_for_an_unset_field() {
     let zero = |group: &str, version: &str, plural: &str| {
         zero_field(&resource(group, version, plural), "status").map(|bytes| String::from_utf8(bytes.to_vec()).unwrap())

@@ -14,6 +14,11 @@ fn unexpected_end() -> ParseError {
     ParseError("unexpected end of JSON input".into())
 }
 
+/// The byte, or what Go puts in the place of the end: a text may end only where a space may stand.
+fn or_space(byte: Option<&u8>) -> u8 {
+    byte.copied().unwrap_or(b' ')
+}
+
 /// A byte as Go prints it: each byte counts as one Latin-1 character.
 fn quote(byte: u8) -> String {
     match byte {
@@ -187,13 +192,12 @@ impl Parser<'_> {
         for expected in word.bytes() {
             match self.text.get(self.at) {
                 Some(&byte) if byte == expected => self.at += 1,
-                Some(&byte) => {
+                other => {
                     return Err(Self::invalid(
-                        byte,
+                        or_space(other),
                         &format!("in literal {word} (expecting {})", quote(expected)),
                     ));
                 }
-                None => return Err(unexpected_end()),
             }
         }
         self.push(kind, false, start, self.at);
@@ -212,10 +216,7 @@ impl Parser<'_> {
         if self.digits() > 0 {
             return Ok(());
         }
-        Err(self
-            .text
-            .get(self.at)
-            .map_or_else(unexpected_end, |&byte| Self::invalid(byte, context)))
+        Err(Self::invalid(or_space(self.text.get(self.at)), context))
     }
 
     fn number(&mut self) -> Result<(), ParseError> {
@@ -289,13 +290,13 @@ impl Parser<'_> {
                 for _ in 0..4 {
                     match self.text.get(self.at) {
                         Some(byte) if byte.is_ascii_hexdigit() => self.at += 1,
-                        Some(&byte) => return Err(Self::invalid(byte, r"in \u hexadecimal character escape")),
-                        None => return Err(unexpected_end()),
+                        other => {
+                            return Err(Self::invalid(or_space(other), r"in \u hexadecimal character escape"));
+                        }
                     }
                 }
             }
-            Some(&byte) => return Err(Self::invalid(byte, "in string escape code")),
-            None => return Err(unexpected_end()),
+            other => return Err(Self::invalid(or_space(other), "in string escape code")),
         }
         Ok(())
     }

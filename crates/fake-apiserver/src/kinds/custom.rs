@@ -2,7 +2,8 @@
 
 use super::{
     CustomResource, CustomVersion, DeleteReturns, FieldSelectors, GenerationMode, Name, NameValidation, Policy,
-    Propagation, Resource, Schema, SelectableField, StatusPolicy, StorageId, Subresource, TableColumn, Verb, Verbs,
+    Propagation, Resource, Schema, Scope, SelectableField, StatusPolicy, StorageId, Subresource, TableColumn, Verb,
+    Verbs,
 };
 
 /// The resource of one version.
@@ -42,15 +43,17 @@ pub(super) fn resource(custom: &CustomResource, version: &CustomVersion) -> Reso
         subresources,
         storage: StorageId(Name::Owned(format!("/registry/{}/{}", custom.group, custom.plural))),
         stored_as: None,
-        policy: policy(version),
+        policy: policy(version, custom.scope),
         deprecation: version.deprecation.clone().map(Name::Owned),
         schema: Schema::Schemaless,
         custom: true,
     }
 }
 
-fn policy(version: &CustomVersion) -> Policy {
-    let standard = ["metadata.name", "metadata.namespace"].map(|label| SelectableField { label: label.into() });
+fn policy(version: &CustomVersion, scope: Scope) -> Policy {
+    let namespace = (scope == Scope::Namespaced).then_some("metadata.namespace");
+    let standard = std::iter::once("metadata.name").chain(namespace);
+    let standard = standard.map(|label| SelectableField { label: label.into() });
     let selectable = version.selectable_fields.iter().map(|path| SelectableField {
         label: Name::Owned(path.trim_start_matches('.').to_owned()),
     });
@@ -67,7 +70,7 @@ fn policy(version: &CustomVersion) -> Policy {
         default_propagation: Propagation::Background,
         name_validation: NameValidation::Subdomain { max: 253 },
         field_selectors: FieldSelectors {
-            fields: standard.into_iter().chain(selectable).collect(),
+            fields: standard.chain(selectable).collect(),
             error: "field label not supported: X".into(),
         },
         table: table(version),

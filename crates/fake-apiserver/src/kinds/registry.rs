@@ -315,6 +315,19 @@ mod tests {
             widget.policy.field_selectors.unsupported("a"),
             "field label not supported: a"
         );
+        assert!(widget.policy.field_selectors.supports("metadata.namespace"));
+        let mut cluster = widgets(&["v1"]);
+        cluster.plural = "gizmos".into();
+        cluster.scope = Scope::Cluster;
+        registry.install(&cluster);
+        let gizmo = registry.snapshot();
+        let selectors = &gizmo
+            .resource("example.com", "v1", "gizmos")
+            .unwrap()
+            .policy
+            .field_selectors;
+        assert!(selectors.supports("metadata.name") && !selectors.supports("metadata.namespace"));
+        assert!(registry.uninstall("example.com", "gizmos"));
         let versions: Vec<_> = after
             .group("example.com")
             .unwrap()
