@@ -14,10 +14,12 @@ mod operator;
 mod site;
 mod world;
 
-use std::path::PathBuf;
+#[path = "../shared/program.rs"]
+mod program;
+
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use clap::Parser;
 use tokio_util::sync::CancellationToken;
@@ -25,65 +27,32 @@ use watershed::kclient::{Outcome, Stopped};
 use watershed::kube_client::{self, SyncOptions};
 
 use operator::{Did, Directory, Operator};
-
-type Error = Box<dyn std::error::Error + Send + Sync>;
-
-/// How long the example runs unless told otherwise.
-const SHOW: Duration = Duration::from_secs(10);
+use program::{Error, Program, finish, stop_on_signal};
 
 /// Keeps a deployment and a directory entry for each site, and prints what it does.
 #[derive(Parser)]
 struct Arguments {
-    /// Run on the cluster of this kubeconfig instead of the in-memory server.
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// Run on the cluster of this context instead of the in-memory server; of the usual kubeconfig, unless one is given.
-    #[arg(long, value_name = "NAME")]
-    context: Option<String>,
+    #[command(flatten)]
+    program: Program,
     /// Install the definition of the kind on that cluster.
     #[arg(long)]
     install: bool,
-    /// Go on until Ctrl-C or SIGTERM.
-    #[arg(long)]
-    forever: bool,
-    /// Log what happens inside, twice for more. `RUST_LOG` overrides it.
-    #[arg(short, action = clap::ArgAction::Count)]
-    verbose: u8,
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    log(arguments.verbose);
-    match run(arguments).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {}", with_causes(&*error));
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// One line with all causes: what failed, and why. Some errors repeat their cause in their own text; that part is left out.
-fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let part = error.to_string();
-        if !text.contains(&part) {
-            text = format!("{text}: {part}");
-        }
-        cause = error.source();
-    }
-    text
+    arguments.program.log("crd_operator");
+    program::exit(run(arguments).await)
 }
 
 async fn run(arguments: Arguments) -> Result<(), Error> {
-    let in_memory = arguments.kubeconfig.is_none() && arguments.context.is_none();
+    let in_memory = arguments.program.is_in_memory();
     let cluster = if in_memory {
         kube_client::Client::fake_builder().build()?
     } else {
-        connect(&arguments).await?
+        let named = kube_client::Client::builder().user_agent(operator::NAME);
+        arguments.program.connect(named).await?
     };
     let stop = CancellationToken::new();
     let signals = tokio::spawn(stop_on_signal(stop.clone()));
@@ -107,13 +76,6 @@ async fn run(arguments: Arguments) -> Result<(), Error> {
     });
     println!("the kind is {:?}", *operator.sites().activation().borrow());
 
-    let show = async {
-        if arguments.forever {
-            std::future::pending::<()>().await;
-        } else {
-            tokio::time::sleep(SHOW).await;
-        }
-    };
     let world = async {
         if in_memory {
             return world::keep_changing(&cluster, &stop).await;
@@ -128,7 +90,7 @@ async fn run(arguments: Arguments) -> Result<(), Error> {
         std::future::pending().await
     };
     let changed = tokio::select! {
-        () = show => Ok(()),
+        () = arguments.program.show() => Ok(()),
         () = stop.cancelled() => Ok(()),
         changed = world => changed,
     };
@@ -154,28 +116,6 @@ async fn run(arguments: Arguments) -> Result<(), Error> {
     Ok(changed?)
 }
 
-/// A client for the cluster that the arguments name.
-async fn connect(arguments: &Arguments) -> Result<kube_client::Client, Error> {
-    let builder = kube_client::Client::builder().user_agent(operator::NAME);
-    let context = arguments.context.as_deref();
-    let builder = if let Some(file) = &arguments.kubeconfig {
-        builder.kubeconfig(file, context)
-    } else {
-        let options = kube::config::KubeConfigOptions {
-            context: context.map(str::to_owned),
-            ..Default::default()
-        };
-        builder.config(kube::Config::from_kubeconfig(&options).await?)
-    };
-    Ok(builder.build().await?)
-}
-
-/// Ends all that was started. Returns when the last task is gone.
-async fn finish(cluster: &kube_client::Client, signals: tokio::task::JoinHandle<()>) {
-    signals.abort();
-    cluster.shutdown().await;
-}
-
 /// Prints one line for everything that a reconcile did, with the seconds since the start.
 fn timeline() -> operator::Report {
     let start = Instant::now();
@@ -193,54 +133,4 @@ fn timeline() -> operator::Report {
             key.to_string()
         );
     })
-}
-
-/// Cancels `stop` on Ctrl-C, and on SIGTERM, which is what a cluster sends.
-async fn stop_on_signal(stop: CancellationToken) {
-    tokio::select! {
-        () = interrupted() => {}
-        () = terminated() => {}
-    }
-    println!("\nstopping");
-    stop.cancel();
-}
-
-/// Waits for Ctrl-C.
-async fn interrupted() {
-    if let Err(error) = tokio::signal::ctrl_c().await {
-        tracing::warn!(%error, "cannot listen for Ctrl-C");
-        std::future::pending::<()>().await;
-    }
-}
-
-/// Waits for SIGTERM, where there is such a thing.
-async fn terminated() {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        match signal(SignalKind::terminate()) {
-            Ok(mut terminate) => {
-                if terminate.recv().await.is_some() {
-                    return;
-                }
-            }
-            Err(error) => tracing::warn!(%error, "cannot listen for SIGTERM"),
-        }
-    }
-    std::future::pending::<()>().await;
-}
-
-/// Writes the logs of all layers to standard error.
-fn log(verbose: u8) {
-    let level = match verbose {
-        0 => "off",
-        1 => "kclient=debug,kube_client=debug,crd_operator=debug",
-        _ => "kclient=trace,kube_client=trace,kube=debug,crd_operator=trace",
-    };
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_unset| level.into());
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
-        .init();
 }

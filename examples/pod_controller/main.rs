@@ -5,16 +5,19 @@
 //! - `cargo run --example pod_controller -- --kubeconfig FILE`, `--context NAME` or both: the same on a real cluster. It only
 //!   reads, unless a pod has the label `pod-controller.example/greet`.
 //!
-//! It ends after ten seconds; with `--forever`, on Ctrl-C or SIGTERM. The controller itself is in `controller.rs`: start reading there. Here is
-//! what a program around it has to do: connect, start, stop, and fail with a clear message.
+//! It ends after ten seconds; with `--forever`, on Ctrl-C or SIGTERM. The controller itself is in `controller.rs`: start reading
+//! there. Here is how a program starts and ends it; what is the same in every example, from the arguments to the exit code, is in
+//! `examples/shared/program.rs`.
 
 mod controller;
 mod world;
 
-use std::path::PathBuf;
+#[path = "../shared/program.rs"]
+mod program;
+
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use clap::Parser;
 use tokio_util::sync::CancellationToken;
@@ -22,65 +25,32 @@ use watershed::kclient::{Filter, Stopped};
 use watershed::kube_client::{self, SyncOptions};
 
 use controller::{PodController, Seen};
-
-type Error = Box<dyn std::error::Error + Send + Sync>;
-
-/// How long the example runs unless told otherwise.
-const SHOW: Duration = Duration::from_secs(10);
+use program::{Error, Program, finish, stop_on_signal};
 
 /// Watches pods, prints what it sees, and greets those that ask for it.
 #[derive(Parser)]
 struct Arguments {
-    /// Run on the cluster of this kubeconfig instead of the in-memory server.
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// Run on the cluster of this context instead of the in-memory server; of the usual kubeconfig, unless one is given.
-    #[arg(long, value_name = "NAME")]
-    context: Option<String>,
+    #[command(flatten)]
+    program: Program,
     /// Watch only this namespace.
     #[arg(short, long, value_name = "NAME")]
     namespace: Option<String>,
-    /// Go on until Ctrl-C or SIGTERM.
-    #[arg(long)]
-    forever: bool,
-    /// Log what happens inside, twice for more. `RUST_LOG` overrides it.
-    #[arg(short, action = clap::ArgAction::Count)]
-    verbose: u8,
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    log(arguments.verbose);
-    match run(arguments).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {}", with_causes(&*error));
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// One line with all causes: what failed, and why. Some errors repeat their cause in their own text; that part is left out.
-fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let part = error.to_string();
-        if !text.contains(&part) {
-            text = format!("{text}: {part}");
-        }
-        cause = error.source();
-    }
-    text
+    arguments.program.log("pod_controller");
+    program::exit(run(arguments).await)
 }
 
 async fn run(arguments: Arguments) -> Result<(), Error> {
-    let in_memory = arguments.kubeconfig.is_none() && arguments.context.is_none();
+    let in_memory = arguments.program.is_in_memory();
     let cluster = if in_memory {
         world::create()?
     } else {
-        connect(&arguments).await?
+        let named = kube_client::Client::builder().user_agent("pod-controller");
+        arguments.program.connect(named).await?
     };
     // One token stops everything: the controllers, then what they stand on.
     let stop = CancellationToken::new();
@@ -113,13 +83,6 @@ async fn run(arguments: Arguments) -> Result<(), Error> {
         async move { controller.run(&stop).await }
     });
 
-    let show = async {
-        if arguments.forever {
-            std::future::pending::<()>().await;
-        } else {
-            tokio::time::sleep(SHOW).await;
-        }
-    };
     let world = async {
         if in_memory {
             world::keep_changing(&cluster, &stop).await
@@ -128,7 +91,7 @@ async fn run(arguments: Arguments) -> Result<(), Error> {
         }
     };
     let changed = tokio::select! {
-        () = show => Ok(()),
+        () = arguments.program.show() => Ok(()),
         () = stop.cancelled() => Ok(()),
         changed = world => changed,
     };
@@ -155,28 +118,6 @@ async fn run(arguments: Arguments) -> Result<(), Error> {
     Ok(changed?)
 }
 
-/// A client for the cluster that the arguments name.
-async fn connect(arguments: &Arguments) -> Result<kube_client::Client, Error> {
-    let builder = kube_client::Client::builder().user_agent("pod-controller");
-    let context = arguments.context.as_deref();
-    let builder = if let Some(file) = &arguments.kubeconfig {
-        builder.kubeconfig(file, context)
-    } else {
-        let options = kube::config::KubeConfigOptions {
-            context: context.map(str::to_owned),
-            ..Default::default()
-        };
-        builder.config(kube::Config::from_kubeconfig(&options).await?)
-    };
-    Ok(builder.build().await?)
-}
-
-/// Ends all that was started. Returns when the last task is gone.
-async fn finish(cluster: &kube_client::Client, signals: tokio::task::JoinHandle<()>) {
-    signals.abort();
-    cluster.shutdown().await;
-}
-
 /// Prints one line for everything that a reconcile reports, with the seconds since the start.
 fn timeline() -> controller::Report {
     let start = Instant::now();
@@ -192,54 +133,4 @@ fn timeline() -> controller::Report {
             key.to_string()
         );
     })
-}
-
-/// Cancels `stop` on Ctrl-C, and on SIGTERM, which is what a cluster sends.
-async fn stop_on_signal(stop: CancellationToken) {
-    tokio::select! {
-        () = interrupted() => {}
-        () = terminated() => {}
-    }
-    println!("\nstopping");
-    stop.cancel();
-}
-
-/// Waits for Ctrl-C.
-async fn interrupted() {
-    if let Err(error) = tokio::signal::ctrl_c().await {
-        tracing::warn!(%error, "cannot listen for Ctrl-C");
-        std::future::pending::<()>().await;
-    }
-}
-
-/// Waits for SIGTERM, where there is such a thing.
-async fn terminated() {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        match signal(SignalKind::terminate()) {
-            Ok(mut terminate) => {
-                if terminate.recv().await.is_some() {
-                    return;
-                }
-            }
-            Err(error) => tracing::warn!(%error, "cannot listen for SIGTERM"),
-        }
-    }
-    std::future::pending::<()>().await;
-}
-
-/// Writes the logs of all layers to standard error.
-fn log(verbose: u8) {
-    let level = match verbose {
-        0 => "off",
-        1 => "kclient=debug,kube_client=debug,pod_controller=debug",
-        _ => "kclient=trace,kube_client=trace,kube=debug,pod_controller=trace",
-    };
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_unset| level.into());
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
-        .init();
 }

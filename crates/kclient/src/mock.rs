@@ -90,6 +90,9 @@ pub use self::handlers::MockHandlers;
 use crate::traits::{Informer, Reader, Writer};
 use crate::write::{Deleted, Operation, Patch, Selection, Subresource, SubresourceCall, WriteError};
 
+// mockall wants all faces of a mock in one invocation, and what it makes of them cannot see names that come out of another
+// macro; so the methods of the traits are written down again for each.
+
 mockall::mock! {
     /// A [`Reader`].
     ///
