@@ -251,12 +251,20 @@ fn targets(size: &Size, measured: &[Measured]) -> String {
         );
     };
     let ours = Contestant::Ours;
+    let alone = [
+        ("the same, ours on a worker of its own", Contestant::OursWorker),
+        ("the same, and with huge pages", Contestant::OursHuge),
+    ];
     row(
         "P8: client-go's time of a sync (JSON) over ours",
         true,
         4.0,
         ratio((Contestant::GoJson, "sync_ns"), (ours, "sync_ns")),
     );
+    for (name, contestant) in alone {
+        let sync = ratio((Contestant::GoJson, "sync_ns"), (contestant, "sync_ns"));
+        row(name, true, 4.0, sync);
+    }
     row(
         "P8: our peak at sync over our steady state",
         false,
@@ -269,6 +277,10 @@ fn targets(size: &Size, measured: &[Measured]) -> String {
         7.0,
         ratio((Contestant::GoJson, "events_ns"), (ours, "events_ns")),
     );
+    for (name, contestant) in alone {
+        let event = ratio((Contestant::GoJson, "events_ns"), (contestant, "events_ns"));
+        row(name, true, 7.0, event);
+    }
     row(
         "P9: kube-runtime's time of an event over ours",
         true,
@@ -288,7 +300,13 @@ fn targets(size: &Size, measured: &[Measured]) -> String {
         ratio((ours, "events_ns"), (Contestant::Floor, "kept_ns")),
     );
     row(
-        "the same, both with mimalloc",
+        "the same, ours on a worker of its own",
+        false,
+        1.15,
+        ratio((Contestant::OursWorker, "events_ns"), (Contestant::Floor, "kept_ns")),
+    );
+    row(
+        "the same, both with mimalloc and two workers",
         false,
         1.15,
         ratio(

@@ -61,6 +61,7 @@ pub(crate) enum Contestant {
     Floor,
     OursWorker,
     OursMimalloc,
+    OursHuge,
     FloorMimalloc,
     KubeRuntime,
     GoJson,
@@ -82,7 +83,7 @@ impl Scenario {
     pub(crate) fn contestants(self) -> &'static [Contestant] {
         use Contestant::{
             Floor, FloorMimalloc, GoJson, GoPriorityQueue, GoProtobuf, GoQueue, GoTransform, Handlers, KubeRuntime,
-            OurNext, OurPriorities, OurQueue, Ours, OursMimalloc, OursWorker, Slim, Tiny,
+            OurNext, OurPriorities, OurQueue, Ours, OursHuge, OursMimalloc, OursWorker, Slim, Tiny,
         };
         match self {
             Scenario::Pods => &[
@@ -93,6 +94,7 @@ impl Scenario {
                 GoJson,
                 GoProtobuf,
                 OursMimalloc,
+                OursHuge,
                 FloorMimalloc,
             ],
             Scenario::Small => &[Slim, Tiny, GoTransform],
@@ -123,6 +125,7 @@ impl Contestant {
             Contestant::Floor => "`serde_json`, no managedFields",
             Contestant::OursWorker => "Watershed, on a worker of its own",
             Contestant::OursMimalloc => "Watershed, mimalloc",
+            Contestant::OursHuge => "Watershed, on a worker of its own, mimalloc with huge pages",
             Contestant::FloorMimalloc => "`serde_json`, no managedFields, mimalloc",
             Contestant::KubeRuntime => "kube-runtime",
             Contestant::GoJson => "client-go, JSON",
@@ -162,9 +165,13 @@ impl Contestant {
     /// The binary of this package that it runs in; they differ in their allocator.
     fn binary(self) -> &'static str {
         match self {
-            Contestant::OursMimalloc | Contestant::FloorMimalloc => "peers-mimalloc",
+            Contestant::OursMimalloc | Contestant::OursHuge | Contestant::FloorMimalloc => "peers-mimalloc",
             _ => "peers",
         }
+    }
+
+    fn environment(self) -> Option<(&'static str, &'static str)> {
+        (self == Contestant::OursHuge).then_some(("MIMALLOC_ALLOW_LARGE_OS_PAGES", "1"))
     }
 
     /// Whether counting its requests tells anything new.
@@ -175,7 +182,7 @@ impl Contestant {
     fn args(self) -> &'static [&'static str] {
         match self {
             Contestant::Ours | Contestant::OursMimalloc => &["ours", "--of=full"],
-            Contestant::OursWorker => &["ours", "--of=full", "--own-worker"],
+            Contestant::OursWorker | Contestant::OursHuge => &["ours", "--of=full", "--own-worker"],
             Contestant::Slim => &["ours", "--of=slim"],
             Contestant::Tiny => &["ours", "--of=tiny"],
             Contestant::Floor | Contestant::FloorMimalloc => &["floor"],
@@ -323,7 +330,7 @@ impl<'a> Runner<'a> {
         let mut program = std::env::current_exe()?;
         program.set_file_name(if counted { "peers-counted" } else { contestant.binary() });
         let mut command = Command::new(if contestant.is_go() { self.go } else { &program });
-        command.args(contestant.args());
+        command.args(contestant.args()).envs(contestant.environment());
         let server = match contestant {
             _ if contestant.is_floor() => {
                 command.arg(&self.data);
