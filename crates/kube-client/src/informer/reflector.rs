@@ -25,7 +25,7 @@ mod request;
 pub(crate) mod version;
 mod watch;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,13 +37,13 @@ use tracing::Instrument;
 use crate::decode::{Decoder, Undecodable};
 use crate::environment::Environment;
 use crate::error::{Step, WatchError, WatchErrorKind};
-use crate::informer::metrics::{InformerMetrics, PAGED, STREAMING};
+use crate::informer::metrics::{InformerMetrics, PAGED, STREAMING, contained};
 use crate::informer::options::{InformerId, InformerKey, InitialList, ListMode, Tuning};
 use crate::informer::part::Part;
 use crate::informer::reflector::backoff::Backoff;
 use crate::informer::reflector::connection::Connection;
 use crate::informer::reflector::failure::Failures;
-use crate::informer::reflector::list::STREAMING_LIST;
+use crate::informer::reflector::list::NOTHING_NEW;
 pub(crate) use crate::informer::reflector::request::Packed;
 use crate::informer::reflector::request::Target;
 use crate::informer::status::{Phase, StatusCell};
@@ -207,14 +207,9 @@ impl<K: Object> Reflector<K> {
         while AssertUnwindSafe(self.drive()).catch_unwind().await.is_err() {
             self.lose_watch();
             // A metrics recorder, which may be what has panicked, must not do so outside of the machine.
-            if catch_unwind(AssertUnwindSafe(|| self.restarted("panicked"))).is_err() {
-                tracing::error!("the metrics recorder panicked");
-            }
-            self.fail(self.failures.of(
-                Step::List,
-                WatchErrorKind::Protocol,
-                "the informer panicked, it starts over",
-            ));
+            contained(|| self.restarted("panicked"));
+            let detail = "the informer panicked, it starts over";
+            contained(|| self.fail(self.failures.of(Step::List, WatchErrorKind::Protocol, detail)));
             let wait = self.backoff.next();
             self.enter(Phase::Backoff);
             tokio::time::sleep(wait).await;
@@ -224,9 +219,7 @@ impl<K: Object> Reflector<K> {
     /// The watch, if one was open, is no more. Outside of the machine, so panics of a metrics recorder are contained.
     fn lose_watch(&self) {
         self.status.update(|status| status.watches_open = 0);
-        if catch_unwind(AssertUnwindSafe(|| self.metrics.watch_lost())).is_err() {
-            tracing::error!("the metrics recorder panicked");
-        }
+        contained(|| self.metrics.watch_lost());
     }
 
     /// Runs the machine; returns only when nothing more can be done.
@@ -304,7 +297,7 @@ impl<K: Object> Reflector<K> {
             .streaming_opened
             .take()
             .map_or(Duration::ZERO, |opened| opened.elapsed());
-        let cut = lasted >= STREAMING_LIST && error.kind == WatchErrorKind::Unreachable;
+        let cut = lasted >= NOTHING_NEW && error.kind == WatchErrorKind::Unreachable;
         match error.kind.clone() {
             WatchErrorKind::Refused | WatchErrorKind::NotSupported | WatchErrorKind::Server { code: 501 }
                 if may_fall_back =>
@@ -491,12 +484,12 @@ impl<K: Object> Reflector<K> {
     /// Shows a failure in status, log and error handler.
     fn fail(&self, error: WatchError) {
         self.env.report(&self.id, &error);
-        self.metrics.failing(true);
         self.status.announce(|status| {
             status.failures += 1;
             status.last_error = Some(error.clone());
             status.error = Some(error);
         });
+        self.metrics.failing(true);
     }
 
     /// Shows an object that does not decode. The informer itself goes on.
