@@ -1,8 +1,8 @@
 //! Views on a store without a network: each row of the table, and steps that cross.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::task::Waker;
+use std::task::{Context, Poll, Waker};
 
 use kube::core::{ApiResource, GroupVersionKind};
 
