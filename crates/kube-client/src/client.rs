@@ -12,7 +12,8 @@ mod run;
 use std::fmt;
 use std::sync::Arc;
 
-use kube::core::{ApiResource, DynamicObject};
+use kube::core::{ApiResource, DynamicObject, NamespaceResourceScope};
+use serde::Serialize;
 
 pub use self::builder::ClientBuilder;
 #[cfg(feature = "fake")]
@@ -25,6 +26,8 @@ use crate::environment::Environment;
 use crate::error::ClientError;
 use crate::filter::ObjectFilter;
 use crate::informer::InformerId;
+use crate::informer::deferred::discard;
+use crate::informer::dispatch::HandlerStats;
 use crate::informer::factory::{Informers, Registry};
 use crate::informer::options::Namespaces;
 use crate::informer::status::InformerStats;
@@ -64,6 +67,13 @@ pub(crate) struct Core {
     crds: Arc<Crds>,
     object_filter: Option<Arc<dyn ObjectFilter>>,
     linked: crate::sync::Mutex<bool>,
+}
+
+/// The filter is the user's, and goes with whatever held the client last.
+impl Drop for Core {
+    fn drop(&mut self) {
+        discard(self.object_filter.take());
+    }
 }
 
 impl Core {
@@ -131,8 +141,9 @@ impl Client {
         &self.owner.core
     }
 
-    /// The raw connection, for requests that no layer covers. Like [`api`](Self::api) and [`dynamic`](Self::dynamic) it is
-    /// not bound by [`namespaces`](Self::namespaces): what single requests may do is for the server to decide.
+    /// The raw connection, for requests that no layer covers. Like [`api`](Self::api), [`dynamic`](Self::dynamic) and their forms
+    /// for one namespace it is not bound by [`namespaces`](Self::namespaces): what single requests may do is for the server to
+    /// decide.
     pub fn kube(&self) -> &kube::Client {
         &self.core().kube
     }
@@ -143,6 +154,37 @@ impl Client {
         K: kube::Resource<DynamicType: Default>,
     {
         kube::Api::all(self.kube().clone())
+    }
+
+    /// Typed access without a cache to one namespace: what a namespaced kind is written through.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = fake_apiserver::FakeApiServer::new();
+    /// # let client = kube_client::Client::new(kube::Client::new(server.service(), "default"))?;
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use kube::api::PostParams;
+    ///
+    /// let mut settings = ConfigMap::default();
+    /// settings.metadata.name = Some("settings".to_owned());
+    /// let maps = client.api_in::<ConfigMap>("default");
+    /// let made = maps.create(&PostParams::default(), &settings).await?;
+    /// assert_eq!(made.metadata.namespace.as_deref(), Some("default"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn api_in<K>(&self, namespace: &str) -> kube::Api<K>
+    where
+        K: kube::Resource<DynamicType: Default, Scope = NamespaceResourceScope>,
+    {
+        kube::Api::namespaced(self.kube().clone(), namespace)
+    }
+
+    /// Access without a cache to one namespace of a kind that is known at run time only. For a kind that does not live in
+    /// namespaces, take [`dynamic`](Self::dynamic).
+    pub fn dynamic_in(&self, resource: &ApiResource, namespace: &str) -> kube::Api<DynamicObject> {
+        kube::Api::namespaced_with(self.kube().clone(), namespace, resource)
     }
 
     /// Access without a cache to a kind that is known at run time only, all namespaces.
@@ -261,7 +303,24 @@ impl fmt::Debug for Client {
 }
 
 /// A snapshot of a client's inside; made by [`Client::stats`].
-#[derive(Debug, Clone)]
+///
+/// For a debug page of the program it serializes, as all of its parts do: under the names of the fields, durations in seconds,
+/// what is one of several in `snake_case`.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = fake_apiserver::FakeApiServer::new();
+/// # let client = kube_client::Client::new(kube::Client::new(server.service(), "default"))?;
+/// # use k8s_openapi::api::core::v1::Node;
+/// let _nodes = client.informers().typed::<Node>(Default::default())?;
+/// let page = serde_json::to_value(client.stats())?;
+/// assert_eq!(page["informers"][0]["informer"]["resource"], "nodes/v1");
+/// assert_eq!(page["informers"][0]["phase"], "idle");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct Stats {
     /// Each informer, sorted by name.
@@ -290,6 +349,18 @@ impl Stats {
     /// Event handlers registered now.
     pub fn handlers(&self) -> usize {
         self.informers.iter().map(|stats| stats.handlers.len()).sum()
+    }
+
+    /// The handler whose call has been running longest, and its informer; `None` if no handler is being called. One that is stuck
+    /// stays here, and [`running_for`](HandlerStats::running_for) grows.
+    pub fn longest_running(&self) -> Option<(&InformerId, &HandlerStats)> {
+        let handlers = self
+            .informers
+            .iter()
+            .flat_map(|stats| stats.handlers.iter().map(|handler| (&stats.informer, handler)));
+        handlers
+            .filter(|(_, handler)| handler.running_for.is_some())
+            .max_by_key(|(_, handler)| handler.running_for)
     }
 
     /// The informers that meet a failure now.

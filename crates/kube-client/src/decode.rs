@@ -147,6 +147,18 @@ impl Undecodable {
         none.with_key_of(text)
     }
 
+    /// What can be said of an object whose text was [mended](mend): what the mending touched is not known.
+    pub(crate) fn of_mended(text: &str) -> Self {
+        let mut bad = Self::of(text, NOT_UTF8.to_owned());
+        bad.key = bad.key.filter(|key| !key.to_string().contains(MENDED));
+        for text in [&mut bad.uid, &mut bad.version] {
+            if text.contains(MENDED) {
+                text.clear();
+            }
+        }
+        bad
+    }
+
     /// Reads key and version out of the object's text, if they are not known yet.
     pub(crate) fn with_key_of(mut self, text: &str) -> Self {
         if self.key.is_none()
@@ -162,6 +174,23 @@ impl Undecodable {
         }
         self
     }
+}
+
+/// Stands where bytes are that are no UTF-8, one for each of them: a control character that JSON lets pass and that no name of
+/// Kubernetes has.
+const MENDED: char = '\x7f';
+
+/// Why an object that holds such bytes does not decode.
+pub(crate) const NOT_UTF8: &str = "the object holds bytes that are not UTF-8";
+
+/// The text of the same length that has [`MENDED`] in the place of what is no UTF-8: to find out what the rest says.
+pub(crate) fn mend(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(std::iter::repeat_n(MENDED, chunk.invalid().len()));
+    }
+    text
 }
 
 /// The most bytes of an error's text that are kept.

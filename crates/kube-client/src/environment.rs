@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::client::Tune;
 use crate::error::{WatchError, WatchErrorKind};
+use crate::informer::deferred::discard;
 use crate::informer::options::Namespaces;
 use crate::informer::reflector::Packed;
 use crate::informer::{InformerId, metrics};
@@ -41,6 +42,13 @@ pub(crate) struct Environment {
     pub(crate) stop: CancellationToken,
     pub(crate) tasks: TaskTracker,
     pub(crate) runtime: Handle,
+}
+
+/// The function is the user's, and goes with whatever held the client last.
+impl Drop for Environment {
+    fn drop(&mut self) {
+        discard(self.on_watch_error.take());
+    }
 }
 
 impl Environment {

@@ -7,8 +7,11 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Serialize;
+
 use crate::informer::InformerId;
 use crate::informer::options::Namespaces;
+use crate::serialize::optional_text;
 
 /// A client could not be built. A retry cannot help before the environment or the configuration changes.
 #[derive(Debug, thiserror::Error)]
@@ -243,7 +246,8 @@ fn transform_text(name: Option<&str>) -> String {
 }
 
 /// The step in which an informer failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Step {
     /// The list, paged or streaming.
@@ -306,8 +310,8 @@ pub enum WatchErrorKind {
     /// Nothing came within the bounds of the protocol: a silent connection.
     Silent,
     /// A list without an end. A streaming list that goes on and on without its end bookmark: the informer lists again, the
-    /// second time in pages, if it may ([`ListMode::Auto`](crate::ListMode::Auto)). Or pages that lead to themselves, or to ever
-    /// more without anything new: it lists again after a pause.
+    /// second time in pages, if it may ([`ListMode::Auto`](crate::ListMode::Auto)). Or a page that trickles without anything new,
+    /// pages that lead to themselves or to ever more, a list that takes more than half an hour: it lists again after a pause.
     Unfinished,
     /// The server does not begin to answer a request: it hangs, or something else listens there.
     NoAnswer,
@@ -344,7 +348,7 @@ impl WatchErrorKind {
 }
 
 /// One failure of one informer: shown in its status, given to the watch-error handler and logged.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error, Serialize)]
 #[error("{}", .message)]
 #[non_exhaustive]
 pub struct WatchError {
@@ -353,6 +357,7 @@ pub struct WatchError {
     /// The class of the failure.
     pub kind: WatchErrorKind,
     /// The namespace that was listed or watched; `None` if it was all of them.
+    #[serde(serialize_with = "optional_text")]
     pub namespace: Option<Arc<str>>,
     /// One readable sentence with kind and cause, for example `forbidden: cannot list pods: …`.
     pub message: String,

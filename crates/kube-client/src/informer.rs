@@ -2,10 +2,11 @@
 //!
 //! Start reading at [`Informer`]. Inside, from the network to the user: `reflector` (list and watch, a state machine)
 //! writes, through its `part`, into `shared` (`store` and dispatch list under one lock), which pushes to each handler's
-//! queue (`dispatch`, `backlog`), which a task of its own empties (`runner`). `factory` makes sure that there is one
+//! queue (`dispatch`, `backlog`), which a task of its own empties (`runner`). `cell` holds all that one informer is, `factory` makes sure that there is one
 //! informer per identity (`options`).
 
 pub(crate) mod backlog;
+mod cell;
 pub(crate) mod deferred;
 pub(crate) mod dispatch;
 pub(crate) mod factory;
@@ -30,44 +31,31 @@ pub(crate) mod stream;
 pub(crate) mod transform;
 pub(crate) mod turn;
 pub(crate) mod view;
+mod waiting;
 
-use std::any::Any;
 use std::fmt;
 use std::future::Future;
-use std::panic::Location;
-use std::pin::Pin;
-use std::sync::{Arc, Weak};
-use std::task::{Context, Poll};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::core::{ApiResource, Selector};
-use tokio_util::sync::CancellationToken;
-use tracing::Instrument;
 
-use crate::crd::KindSubscription;
-use crate::environment::Environment;
-use crate::error::{CaughtUpError, IndexConflict, RegisterError, Stopped, TransformConflict};
-use crate::informer::dispatch::HandlerQueue;
+use crate::error::{CaughtUpError, IndexConflict, RegisterError, Stopped};
+pub(crate) use crate::informer::cell::Cell;
+use crate::informer::cell::Handle;
 use crate::informer::factory::Control;
-use crate::informer::handler::{EventHandler, HandlerOptions, RunsOn};
+use crate::informer::handler::{EventHandler, HandlerOptions};
 use crate::informer::index::{Index, IndexDef};
-use crate::informer::metrics::HandlerMetrics;
 pub use crate::informer::options::InformerId;
-use crate::informer::options::{InformerKey, InformerOptions, Tuning};
-use crate::informer::part::Part;
-use crate::informer::presence::{Presence, Running};
 use crate::informer::progress::Goal;
-use crate::informer::registration::{Registered, Registration};
-use crate::informer::resync::Resync;
-use crate::informer::runner::Runner;
+use crate::informer::registration::Registration;
+use crate::informer::shared::Wait;
 use crate::informer::shared::views::ViewId;
-use crate::informer::shared::{Shared, Wait};
-use crate::informer::status::{InformerStats, Phase, Unfilled};
+use crate::informer::status::InformerStats;
 use crate::informer::stream::EventStream;
-use crate::informer::transform::Transform;
+use crate::informer::waiting::{Filled, Reached};
 use crate::key::ObjectKey;
 use crate::object::Object;
-use crate::sync::Mutex;
 
 /// A shared cache of one kind, kept current by one list and watch. Cheap to clone; clones are the same informer.
 ///
@@ -115,297 +103,6 @@ use crate::sync::Mutex;
 /// panic of an object's own `Drop` is contained and logged: no neighbour notices, nothing is told twice or left out.
 pub struct Informer<K: Object> {
     cell: Arc<Cell<K>>,
-}
-
-/// One informer.
-pub(crate) struct Cell<K: Object> {
-    id: InformerId,
-    dynamic_type: K::DynamicType,
-    resource: ApiResource,
-    key: InformerKey,
-    tuning: Tuning,
-    transform: Option<Transform<K>>,
-    asked_at: &'static Location<'static>,
-    shared: Arc<Shared<K>>,
-    // One per reflector: one, or one per namespace of several.
-    parts: Box<[Part<K>]>,
-    env: Arc<Environment>,
-    stop: CancellationToken,
-    launch: Mutex<Launch<K>>,
-    presence: Presence,
-}
-
-/// What waits for the start.
-struct Launch<K: Object> {
-    started: bool,
-    // Invariant: empty once `started`.
-    waiting: Vec<Runner<K>>,
-    // Tells when to list and watch, if not at once. Invariant: `None` once `started`.
-    kind: Option<KindSubscription>,
-    running: Option<Running>,
-}
-
-impl<K: Object> Cell<K> {
-    fn new(
-        key: InformerKey,
-        dynamic_type: K::DynamicType,
-        options: InformerOptions<K>,
-        asked_at: &'static Location<'static>,
-        env: Arc<Environment>,
-    ) -> Self {
-        let shared = Arc::new(Shared::new(&key.namespaces));
-        Self {
-            id: key.id(),
-            parts: Part::all(&key.namespaces, &shared, &env.changed),
-            shared,
-            dynamic_type,
-            resource: key.resource.clone(),
-            key,
-            tuning: options.tuning,
-            transform: options.transform,
-            asked_at,
-            stop: env.stop.child_token(),
-            env,
-            launch: Mutex::new(Launch {
-                started: false,
-                waiting: Vec::new(),
-                kind: None,
-                running: None,
-            }),
-            presence: Presence::default(),
-        }
-    }
-
-    /// Whether the transform asked for is the one this informer has.
-    fn check_transform(
-        &self,
-        wanted: Option<&Transform<K>>,
-        asked_at: &'static Location<'static>,
-    ) -> Result<(), RegisterError> {
-        let same = match (&self.transform, wanted) {
-            (None, None) => true,
-            (Some(known), Some(wanted)) => known.same(wanted),
-            _ => false,
-        };
-        if same {
-            return Ok(());
-        }
-        Err(RegisterError::TransformConflict(Box::new(TransformConflict {
-            informer: self.id.clone(),
-            first: self.transform.as_ref().map(|transform| transform.name().to_owned()),
-            first_at: self.transform.as_ref().map_or(self.asked_at, Transform::at),
-            second: wanted.map(|transform| transform.name().to_owned()),
-            second_at: wanted.map_or(asked_at, Transform::at),
-        })))
-    }
-
-    fn phase(&self) -> Phase {
-        status::sum(self.parts.iter().map(|part| &**part.status())).phase
-    }
-
-    /// The objects that do not decode, and why.
-    fn undecodable(&self) -> impl Iterator<Item = (ObjectKey, String)> {
-        self.parts.iter().flat_map(|part| {
-            part.status().update(|status| {
-                let bad = status.undecodable.iter();
-                bad.map(|(key, error)| (key.clone(), error.clone())).collect::<Vec<_>>()
-            })
-        })
-    }
-
-    fn spawn_runner(&self, runner: Runner<K>) {
-        let span =
-            tracing::info_span!(parent: &self.env.span(&self.id, None), "handler", handler = runner.queue.name());
-        match runner.runs_on() {
-            RunsOn::Task => {
-                self.env.spawn(runner.run(self.stop.clone()).instrument(span));
-            }
-            RunsOn::Thread => {
-                let queue = Arc::clone(&runner.queue);
-                let work = move || span.in_scope(|| runner.run_here());
-                if let Err(error) = self.env.spawn_thread(queue.name(), work) {
-                    tracing::error!(informer = %self.id, handler = queue.name(), %error, "no thread for an event handler");
-                    queue.stop();
-                    self.shared.unregister(&queue);
-                }
-            }
-        }
-    }
-
-    /// Registers a queue, for everything or what a view shows, and runs its handler once the informer is started.
-    fn add(
-        self: &Arc<Self>,
-        handler: Box<dyn EventHandler<K>>,
-        options: HandlerOptions,
-        view: Option<ViewId>,
-    ) -> Registration {
-        let queue = self.add_queue(options, view);
-        if !queue.is_ended() {
-            let runner = Runner {
-                queue: Arc::clone(&queue),
-                handler,
-                informer: self.id.clone(),
-                resync: self.resync_of(&queue),
-                shared: Arc::downgrade(&self.shared),
-            };
-            let ready = {
-                let mut launch = self.launch.lock();
-                if launch.started {
-                    Some(runner)
-                } else {
-                    launch.waiting.push(runner);
-                    None
-                }
-            };
-            if let Some(runner) = ready {
-                self.spawn_runner(runner);
-            } else if queue.is_ended() {
-                self.drop_ended(); // stopped or removed in between
-            }
-        }
-        Registration::new(Arc::new(Handle {
-            queue,
-            cell: Arc::downgrade(self),
-        }))
-    }
-
-    fn add_queue(&self, options: HandlerOptions, view: Option<ViewId>) -> Arc<HandlerQueue<K>> {
-        let metrics = HandlerMetrics::new(&self.id, &self.env.cluster, &options.name);
-        let queue = Arc::new(HandlerQueue::new(options).with_metrics(metrics));
-        match view {
-            None => self.shared.register(&queue),
-            Some(view) => self.shared.register_in(view, &queue),
-        };
-        queue
-    }
-
-    fn resync_of(&self, queue: &HandlerQueue<K>) -> Option<Resync<K>> {
-        Resync::of(queue, &self.shared, &self.env.runtime)
-    }
-
-    /// Drops handlers that were removed before the start.
-    fn drop_ended(&self) {
-        let ended: Vec<Runner<K>> = {
-            let mut launch = self.launch.lock();
-            launch
-                .waiting
-                .extract_if(.., |runner| runner.queue.is_ended())
-                .collect()
-        };
-        drop(ended); // handlers are the user's: not under the lock
-    }
-}
-
-impl<K: Object> Control for Cell<K> {
-    fn id(&self) -> &InformerId {
-        &self.id
-    }
-
-    fn object_type(&self) -> &'static str {
-        std::any::type_name::<K>()
-    }
-
-    fn start(self: Arc<Self>) {
-        if self.stop.is_cancelled() {
-            return;
-        }
-        let (waiting, kind) = {
-            let mut launch = self.launch.lock();
-            if std::mem::replace(&mut launch.started, true) {
-                return;
-            }
-            (std::mem::take(&mut launch.waiting), launch.kind.take())
-        };
-        self.env.describe_metrics();
-        self.start_filling(kind);
-        for runner in waiting {
-            self.spawn_runner(runner);
-        }
-    }
-
-    fn stop(&self) {
-        self.stop.cancel();
-        self.shared.stop();
-        self.drop_ended();
-        for part in &self.parts {
-            part.status().announce(|status| status.phase = Phase::Stopped);
-        }
-    }
-
-    fn unfilled(&self) -> Vec<Unfilled> {
-        self.unfilled_parts()
-    }
-
-    fn stats(&self) -> InformerStats {
-        let handlers = self.shared.handler_stats();
-        let (objects, last_version) = (self.shared.len(), self.shared.version());
-        let status = status::sum(self.parts.iter().map(|part| &**part.status()));
-        InformerStats {
-            informer: self.id.clone(),
-            object_type: self.object_type(),
-            phase: status.phase,
-            has_synced: self.shared.is_filled(),
-            objects,
-            last_version,
-            watches_open: status.watches_open,
-            lists: status.lists,
-            watches: status.watches,
-            events: status.events,
-            failures: status.failures,
-            restarts: status.restarts,
-            json_bytes: self.parts.iter().map(Part::json_bytes).sum(),
-            last_heard: status.heard.map(|at| at.elapsed()),
-            error: status.error,
-            last_error: status.last_error,
-            undecodable: self.undecodable().count(),
-            handlers,
-            namespaces: self.parts.iter().filter_map(Part::stats).collect(),
-        }
-    }
-
-    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
-        self
-    }
-}
-
-/// What a [`Registration`] holds: the queue, and where to take it out of.
-struct Handle<K: Object> {
-    queue: Arc<HandlerQueue<K>>,
-    cell: Weak<Cell<K>>,
-}
-
-impl<K: Object> Registered for Handle<K> {
-    fn has_synced(&self) -> bool {
-        self.queue.has_synced()
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.queue.is_ended()
-    }
-
-    fn poll_synced(&self, ticket: &mut Option<u64>, cx: &mut Context<'_>) -> Poll<Result<(), Stopped>> {
-        self.queue.poll_synced(ticket, cx)
-    }
-
-    fn poll_removed(&self, ticket: &mut Option<u64>, cx: &mut Context<'_>) -> Poll<()> {
-        self.queue.poll_removed(ticket, cx)
-    }
-
-    fn forget(&self, ticket: Option<u64>) {
-        self.queue.forget(ticket);
-    }
-
-    fn remove(&self) {
-        self.queue.remove();
-        if let Some(cell) = self.cell.upgrade() {
-            cell.shared.unregister(&self.queue);
-            cell.drop_ended(); // one that still waited for the start
-        }
-    }
-
-    fn owner(&self) -> usize {
-        self.cell.as_ptr() as usize
-    }
 }
 
 impl<K: Object> Informer<K> {
@@ -677,47 +374,5 @@ impl<K: Object> fmt::Debug for Informer<K> {
             .field("phase", &self.cell.phase())
             .field("has_synced", &self.has_synced())
             .finish_non_exhaustive()
-    }
-}
-
-struct Reached<K: Object> {
-    shared: Arc<Shared<K>>,
-    wait: Wait,
-}
-
-impl<K: Object> Future for Reached<K> {
-    type Output = Result<(), Stopped>;
-
-    /// On `Pending` the shared state keeps the waker with our goal.
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
-        this.shared.poll_reached(&mut this.wait, cx)
-    }
-}
-
-impl<K: Object> Drop for Reached<K> {
-    fn drop(&mut self) {
-        self.shared.forget_wait(&mut self.wait);
-    }
-}
-
-struct Filled<K: Object> {
-    shared: Arc<Shared<K>>,
-    ticket: Option<u64>,
-}
-
-impl<K: Object> Future for Filled<K> {
-    type Output = Result<(), Stopped>;
-
-    /// On `Pending` the shared state keeps the waker under our ticket.
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
-        this.shared.poll_filled(&mut this.ticket, cx)
-    }
-}
-
-impl<K: Object> Drop for Filled<K> {
-    fn drop(&mut self) {
-        self.shared.forget(self.ticket);
     }
 }

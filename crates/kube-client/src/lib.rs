@@ -144,6 +144,7 @@ mod object;
 pub mod recovery;
 #[cfg(test)]
 mod sample;
+mod serialize;
 pub mod slim;
 mod sync;
 #[cfg(any(test, feature = "fake"))]

@@ -13,6 +13,7 @@ use kube::core::{
     ApiResource, ClusterResourceScope, DynamicObject, Expression, NamespaceResourceScope, PartialObjectMeta, Selector,
     SelectorExt, TypeMeta,
 };
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::key::{KeyRef, ObjectKey};
@@ -129,7 +130,8 @@ pub enum Scope {
 }
 
 /// How the server is asked to send the objects of a kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Representation {
     /// Whole objects, decoded into a Rust type of the kind.
     Typed,

@@ -42,8 +42,8 @@
 //! | ERROR event with another code | as the HTTP code | | wait, watch; the second in a row: wait, newest |
 //! | what is no list, no event, no gzip; a line or item over 64 MiB | wait, list | wait, list | wait, watch; the second in a row: wait, newest |
 //! | silence | for 30 s: list; the second time pages, for an hour | for 90 s: wait, list | for 3 min where bookmarks come, else 30 s past its time: watch; the second in a row: newest |
-//! | goes on without its end | no object that is new to the list for 2 min, or a clean end or a reset after 2 min: list; the second time, one of silence included, pages, for an hour | a page that leads to itself, or 1,000 in a row without an object that is new to the list: wait, list | |
-//! | object that does not decode | told; the rest goes on; the last good version stays | same | same; its version counts |
+//! | goes on without its end | no object that is new to the list for 2 min, or a clean end or a reset after 2 min: list; the second time, one of silence included, pages, for an hour | no object that is new to the list for 2 min of one page, be it a byte now and then; a page that leads to itself, or 1,000 in a row without an object that is new to the list; 30 min in all: wait, list | |
+//! | object that does not decode, bytes that are no UTF-8 included | told; the rest goes on; the last good version stays | same | same; its version counts |
 //! | deletion of which the key cannot be read | told; nothing is deleted before the next list | | same |
 //! | bookmark without a version | ignored; the end bookmark: wait, list | | ignored |
 //! | event with a version older than the cache | counts as received | | applied, the version stays |

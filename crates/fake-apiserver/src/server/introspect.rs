@@ -1,15 +1,17 @@
 //! What tests ask a server about itself: requests, watches, objects, revisions.
 
+use std::convert::Infallible;
 use std::sync::PoisonError;
 
 use serde_json::Value;
 
 use super::FakeApiServer;
+use crate::crd;
 use crate::kinds::Resource;
 use crate::negotiate::Representation;
 use crate::request::Verb;
 use crate::request_log::RequestRecord;
-use crate::storage::{ListQuery, Range, ResourceId};
+use crate::storage::{Change, ListQuery, Outcome, Range, ResourceId};
 use crate::stored::{Stored, key_of, split_key};
 use crate::view::View;
 
@@ -243,6 +245,23 @@ impl FakeApiServer {
         let mut out = Vec::new();
         self.view(&found).write_object(&stored.object, stored.rv, &mut out);
         serde_json::from_slice(&out).ok()
+    }
+
+    /// Removes an object without a request, at once, finalizers or not; watches see the delete. False if it does not exist.
+    /// Cluster-scoped objects have no namespace. A definition that is removed so takes its kind along, but the objects of a
+    /// namespace stay.
+    pub fn remove(&self, resource: &str, namespace: Option<&str>, name: &str) -> bool {
+        let Some((found, id)) = self.find(resource) else {
+            return false;
+        };
+        let removed = self
+            .shared
+            .storage
+            .update::<Infallible>(id, &key_of(namespace, name), |_| Ok(Change::Delete));
+        if crd::is_definition(&found) {
+            crd::reconcile(&self.shared);
+        }
+        matches!(removed, Ok(Outcome::Deleted { .. }))
     }
 
     /// Every object as the API shows it, in the preferred version of its group, ordered by resource and key.

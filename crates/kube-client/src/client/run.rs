@@ -136,6 +136,31 @@ impl Client {
     /// [`Registration::synced`](crate::Registration::synced), or anything else with a name. Says every 5 s, under
     /// `name`, which ones it waits for. Several may have the same name.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = fake_apiserver::FakeApiServer::new();
+    /// # let client = kube_client::Client::new(kube::Client::new(server.service(), "default"))?;
+    /// use futures_util::FutureExt;
+    /// use k8s_openapi::api::core::v1::{Node, Pod};
+    /// use kube_client::{Event, HandlerOptions, InformerOptions, on_event};
+    /// use tokio_util::sync::CancellationToken;
+    ///
+    /// let nodes = client.informers().typed::<Node>(InformerOptions::default())?;
+    /// let pods = client.informers().typed::<Pod>(InformerOptions::default())?;
+    /// let counting = pods.add_handler(on_event(|event: &Event<Pod>| println!("{event:?}")), HandlerOptions::named("count"));
+    ///
+    /// let stop = CancellationToken::new();
+    /// client.start();
+    /// // The cache of nodes, and that of pods with everything in it handled once.
+    /// let caches = [("nodes", nodes.synced().boxed()), ("counted pods", counting.synced().boxed())];
+    /// client.wait_for_cache_sync("scheduler", &stop, caches).await?;
+    /// assert!(nodes.has_synced() && counting.has_synced());
+    /// # client.shutdown().await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// It starts nothing: informers sync once the client was started, by [`start`](Self::start) or
     /// [`run_and_wait`](Self::run_and_wait), or they were themselves. Before that, this waits for ever.
     ///

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
 use crate::crd::subscription::KindState;
 use crate::error::WatchError;
 use crate::object::Scope;
@@ -20,7 +22,8 @@ pub struct KindStatus {
 }
 
 /// Where a [`CrdWatcher`](crate::CrdWatcher) has its knowledge from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum CrdSource {
     /// Nothing has answered yet.
@@ -32,7 +35,7 @@ pub enum CrdSource {
 }
 
 /// The state of the CRD watcher; part of [`Stats`](crate::Stats).
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct CrdWatcherStats {
     /// Where the knowledge comes from.

@@ -1,9 +1,13 @@
 //! What is known of each kind, who waits for it, and who is told: the synchronous core of the watcher.
 //!
 //! Everything is decided under one lock, so that "known or called back" has no gap. Calls are queued here and made by the
-//! driver, one after the other, without the lock; so are subscribers woken and things of the user's dropped. `verdict` is
-//! how it is decided, `topic` who follows one kind.
+//! driver, one after the other, without the lock; so are subscribers woken and things of the user's dropped.
+//!
+//! Here are the state, its questions and its followers. `knowledge` is what it learns, `verdict` how it decides, `calls` what is
+//! due; `topic` is who follows one kind.
 
+mod calls;
+mod knowledge;
 mod verdict;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -17,35 +21,22 @@ use kube::core::GroupVersionResource;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+pub(super) use self::calls::{Call, Callback};
+use self::calls::{Due, queue};
+#[cfg(test)]
+pub(super) use self::knowledge::Adopted;
 use crate::crd::definition::Definition;
 use crate::crd::options::Rules;
 use crate::crd::report::KindStatus;
 use crate::crd::subscription::KindState;
-use crate::crd::topic::{Change, Told, Topic, Verdict};
-use crate::discovery::{Lookup, ServedApis};
-use crate::event::Event;
+use crate::crd::topic::{Told, Topic, Verdict};
+use crate::discovery::ServedApis;
 use crate::informer::deferred::discard_each;
 use crate::object::Scope;
 use crate::sync::{Mutex, wake_all};
 
-/// A kind whose definition went away and that discovery lists all the same after so long is served by something else.
-const DISCOVERY_LAG: Duration = Duration::from_secs(30);
 /// For so long after somebody asked about kinds without a definition, discovery is asked about them now and then.
 const INTEREST: Duration = Duration::from_mins(2);
-
-/// Called once, when a kind is known.
-pub(super) type Callback = Box<dyn FnOnce() + Send>;
-
-/// A call to make, without a lock.
-pub(super) enum Call {
-    Once(Callback),
-    Change {
-        kind: GroupVersionResource,
-        id: u64,
-        state: KindState,
-        change: Change,
-    },
-}
 
 /// Where the knowledge comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,19 +87,6 @@ struct Entry {
     feed: u64,
 }
 
-/// What the choice of a source has changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Adopted {
-    pub(super) source_changed: bool,
-    /// What the server serves is not what was known.
-    pub(super) served_changed: bool,
-}
-
-enum Due {
-    Once(Callback),
-    Change { kind: GroupVersionResource, id: u64 },
-}
-
 /// What a change leaves for when the lock is released.
 #[derive(Default)]
 #[must_use = "run it after the lock is released"]
@@ -126,12 +104,6 @@ pub(super) fn full_name(kind: &GroupVersionResource) -> String {
     } else {
         format!("{}.{}", kind.resource, kind.group)
     }
-}
-
-/// What discovery is asked for by the full name of a definition.
-fn lookup_of(name: &str) -> Lookup {
-    let (plural, group) = name.split_once('.').unwrap_or((name, ""));
-    Lookup::resource(plural).group(group)
 }
 
 impl State {
@@ -196,20 +168,6 @@ impl State {
         believed.map_or(Scope::Unknown, |entry| entry.definition.scope())
     }
 
-    /// True if the kind is known; otherwise `callback` is kept for the moment when it is. After a stop it is dropped.
-    pub(super) fn known_or_callback(&self, kind: &GroupVersionResource, callback: Callback) -> bool {
-        let mut inner = self.inner.lock();
-        if matches!(inner.verdict(&self.rules, kind), Some(Verdict::Known(_))) {
-            drop(inner); // the callback is dropped after the lock: what it captures is the user's
-            return true;
-        }
-        if !inner.stopped {
-            let waiting = inner.waiting.entry(full_name(kind)).or_default();
-            waiting.push((kind.clone(), callback));
-        }
-        false
-    }
-
     /// Counts a subscriber; [`unsubscribe`](Self::unsubscribe) takes it back.
     pub(super) fn subscribe(&self, kind: &GroupVersionResource) {
         self.inner.lock().topic(&self.rules, kind).subscribers += 1;
@@ -250,166 +208,6 @@ impl State {
         };
         drop(replaced);
         Poll::Pending
-    }
-
-    /// Has `change` called with the state of the kind, and with each change; gives its number. After a stop it is dropped.
-    pub(super) fn add_handler(&self, kind: &GroupVersionResource, change: Change) -> u64 {
-        let mut later = Later::default();
-        let (id, refused) = {
-            let mut inner = self.inner.lock();
-            inner.handlers += 1;
-            let id = inner.handlers;
-            if inner.stopped {
-                (id, Some(change))
-            } else {
-                inner.topic(&self.rules, kind).add_handler(id, change);
-                inner.queue_handlers(kind, &mut later);
-                (id, None)
-            }
-        };
-        drop(refused); // what it captures is the user's
-        self.finish(later);
-        id
-    }
-
-    pub(super) fn remove_handler(&self, kind: &GroupVersionResource, id: u64) {
-        let removed = {
-            let mut inner = self.inner.lock();
-            let removed = inner.find_topic(kind).and_then(|topic| topic.remove_handler(id));
-            inner.drop_if_idle(kind);
-            removed
-        };
-        drop(removed); // what it captures is the user's
-    }
-
-    /// How many calls are queued.
-    pub(super) fn calls_due(&self) -> usize {
-        self.inner.lock().due.len()
-    }
-
-    /// The next call to make. A `Change` has to be [given back](Self::put_back) afterwards.
-    pub(super) fn next_call(&self) -> Option<Call> {
-        let mut inner = self.inner.lock();
-        loop {
-            match inner.due.pop_front()? {
-                Due::Once(callback) => return Some(Call::Once(callback)),
-                Due::Change { kind, id } => {
-                    let call = inner.find_topic(&kind).and_then(|topic| topic.take_call(id));
-                    if let Some((state, change)) = call {
-                        return Some(Call::Change {
-                            kind,
-                            id,
-                            state,
-                            change,
-                        });
-                    }
-                }
-            }
-        }
-    }
-
-    /// A handler was called. Gives what is to be dropped, if it was removed meanwhile.
-    pub(super) fn put_back(&self, kind: &GroupVersionResource, id: u64, change: Change) -> Option<Change> {
-        let mut later = Later::default();
-        let removed = {
-            let mut inner = self.inner.lock();
-            let removed = match inner.find_topic(kind) {
-                Some(topic) => topic.put_back(id, change),
-                None => Some(change),
-            };
-            inner.queue_handlers(kind, &mut later);
-            removed
-        };
-        self.finish(later);
-        removed
-    }
-
-    /// Definitions come from a new feed from now on, which begins with all there are. Gives its number.
-    pub(super) fn begin_feed(&self) -> u64 {
-        let mut inner = self.inner.lock();
-        inner.feed += 1;
-        inner.feed
-    }
-
-    /// Takes changes of definitions in; those of an earlier feed do not count. True if what the server serves has changed.
-    pub(super) fn apply(&self, feed: u64, events: &[Event<Definition>]) -> bool {
-        let mut later = Later::default();
-        let changed = {
-            let mut inner = self.inner.lock();
-            if feed != inner.feed {
-                return false;
-            }
-            let mut changed = false;
-            let mut names: Vec<Box<str>> = Vec::with_capacity(events.len());
-            for event in events {
-                let definition = event.object();
-                names.push(definition.name().into());
-                if let Event::Deleted { .. } = event {
-                    changed = true;
-                    inner.definitions.remove(definition.name());
-                    inner.gone.insert(definition.name().into(), Instant::now());
-                } else {
-                    changed |= inner.set(&self.rules, definition, &mut later);
-                }
-            }
-            names.sort_unstable();
-            names.dedup();
-            for name in &names {
-                inner.evaluate(&self.rules, name, &mut later);
-            }
-            changed
-        };
-        self.finish(later);
-        changed
-    }
-
-    /// Takes an answer of discovery in that was begun at `begun`.
-    pub(super) fn discovered(&self, apis: Arc<ServedApis>, begun: Instant) {
-        let mut later = Later::default();
-        {
-            let mut inner = self.inner.lock();
-            inner.gone.retain(|name, since| {
-                let listed = apis.find_all(&lookup_of(name));
-                // What is remembered of a group that cannot be asked is no proof that something else serves it.
-                let proves_nothing = begun.saturating_duration_since(*since) < DISCOVERY_LAG
-                    || listed.iter().all(|listed| listed.remembered);
-                begun <= *since || (!listed.is_empty() && proves_nothing)
-            });
-            inner.apis = Some(apis);
-            inner.evaluate_all(&self.rules, &mut later);
-        }
-        self.finish(later);
-    }
-
-    /// Discovery, asked at `begun`, did not answer.
-    pub(super) fn not_discovered(&self, begun: Instant) {
-        let mut inner = self.inner.lock();
-        let Inner { gone, apis, .. } = &mut *inner;
-        gone.retain(|name, since| {
-            let listed = |apis: &Arc<ServedApis>| apis.find(&lookup_of(name)).is_some();
-            begun <= *since || apis.as_ref().is_some_and(listed)
-        });
-    }
-
-    /// Changes where the knowledge comes from. If it is the definitions, those of which the current feed has not told are
-    /// gone: its first list is here.
-    pub(super) fn set_source(&self, source: Source) -> Adopted {
-        let mut later = Later::default();
-        let adopted = {
-            let mut inner = self.inner.lock();
-            let lists = source == Source::Definitions && inner.adopted != inner.feed;
-            let adopted = Adopted {
-                source_changed: inner.source != source,
-                served_changed: lists && inner.forget_earlier_feeds(),
-            };
-            inner.source = source;
-            if adopted.source_changed || adopted.served_changed {
-                inner.evaluate_all(&self.rules, &mut later);
-            }
-            adopted
-        };
-        self.finish(later);
-        adopted
     }
 
     pub(super) fn source(&self) -> Source {
@@ -472,44 +270,6 @@ impl State {
 }
 
 impl Inner {
-    /// Keeps a definition. True if what it says of what is served is new.
-    fn set(&mut self, rules: &Rules, definition: &Arc<Definition>, later: &mut Later) -> bool {
-        let name = definition.name();
-        self.gone.remove(name);
-        let annotation = definition.metadata.annotations.get(rules.annotation());
-        let objection = rules.objection(name, annotation.map(String::as_str));
-        let before = self.definitions.get(name);
-        if let Some(objection) = &objection
-            && before.is_none_or(|before| before.objection.as_ref() != Some(objection))
-        {
-            later
-                .ignored
-                .push((name.into(), objection.clone(), rules.ignores(name)));
-        }
-        let changed = before.is_none_or(|before| !before.definition.serves_the_same(definition));
-        let entry = Entry {
-            definition: Arc::clone(definition),
-            objection,
-            feed: self.feed,
-        };
-        self.definitions.insert(name.into(), entry);
-        changed
-    }
-
-    /// Takes definitions for gone that the current feed has not told of. True if there were any.
-    fn forget_earlier_feeds(&mut self) -> bool {
-        let (feed, now) = (self.feed, Instant::now());
-        let forgotten: Vec<Box<str>> = self
-            .definitions
-            .extract_if(|_, entry| entry.feed != feed)
-            .map(|(name, _)| name)
-            .collect();
-        self.adopted = feed;
-        let any = !forgotten.is_empty();
-        self.gone.extend(forgotten.into_iter().map(|name| (name, now)));
-        any
-    }
-
     fn is_interesting(&self) -> bool {
         self.asked.is_some_and(|asked| asked.elapsed() < INTEREST)
     }
@@ -573,22 +333,5 @@ impl Inner {
             self.due
                 .extend(due.into_iter().map(|(_, callback)| Due::Once(callback)));
         }
-    }
-
-    /// Queues the handlers of a kind that have something to be told.
-    fn queue_handlers(&mut self, kind: &GroupVersionResource, later: &mut Later) {
-        let name = full_name(kind);
-        let topics = self.topics.get_mut(name.as_str());
-        if let Some(topic) = topics.and_then(|topics| topics.iter_mut().find(|topic| topic.kind == *kind)) {
-            queue(topic, &mut self.due, later);
-        }
-    }
-}
-
-fn queue(topic: &mut Topic, due: &mut VecDeque<Due>, later: &mut Later) {
-    let kind = topic.kind.clone();
-    for id in topic.queue_handlers() {
-        due.push_back(Due::Change { kind: kind.clone(), id });
-        later.calls = true;
     }
 }

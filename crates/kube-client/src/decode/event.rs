@@ -12,7 +12,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 use serde_json::value::RawValue;
 
 use crate::decode::lean::{Full, Lean};
-use crate::decode::{Decoder, PANICKED, Undecodable, brief, contain, or_default};
+use crate::decode::{Decoder, PANICKED, Undecodable, brief, contain, mend, or_default};
 use crate::object::Object;
 
 /// One line of a watch stream.
@@ -54,7 +54,9 @@ impl NotAnEvent {
 impl<K: Object> Decoder<K> {
     /// Decodes one line.
     pub(crate) fn event(&self, line: &[u8]) -> Result<WatchEvent<K>, NotAnEvent> {
-        let text = std::str::from_utf8(line).map_err(NotAnEvent::new)?;
+        let Ok(text) = std::str::from_utf8(line) else {
+            return Self::undecodable(&mend(line), Undecodable::of_mended);
+        };
         let decoded = contain(|| {
             let mut json = serde_json::Deserializer::from_str(text);
             let event = LineSeed(self).deserialize(&mut json)?;
@@ -62,15 +64,14 @@ impl<K: Object> Decoder<K> {
             Ok::<_, serde_json::Error>(event)
         });
         match decoded {
-            Some(Ok(event)) if event.is_anonymous() => Self::undecodable(text, PANICKED.to_owned()),
-            Some(Ok(event)) => Ok(event),
-            Some(Err(error)) => Self::undecodable(text, brief(error)),
-            None => Self::undecodable(text, PANICKED.to_owned()),
+            Some(Ok(event)) if !event.is_anonymous() => Ok(event),
+            Some(Err(error)) => Self::undecodable(text, |object| Undecodable::of(object, brief(error))),
+            Some(Ok(_)) | None => Self::undecodable(text, |object| Undecodable::of(object, PANICKED.to_owned())),
         }
     }
 
     /// The second pass over a line whose object did not decode: is it an event at all, and of which object?
-    fn undecodable(text: &str, error: String) -> Result<WatchEvent<K>, NotAnEvent> {
+    fn undecodable(text: &str, of: impl FnOnce(&str) -> Undecodable) -> Result<WatchEvent<K>, NotAnEvent> {
         #[derive(Deserialize)]
         struct Line<'a> {
             #[serde(rename = "type")]
@@ -79,7 +80,7 @@ impl<K: Object> Decoder<K> {
             object: &'a RawValue,
         }
         let line: Line<'_> = serde_json::from_str(text).map_err(NotAnEvent::new)?;
-        let undecodable = Undecodable::of(line.object.get(), error);
+        let undecodable = of(line.object.get());
         match line.kind {
             Kind::Added | Kind::Modified => Ok(WatchEvent::Upsert {
                 object: Err(undecodable),
@@ -340,6 +341,53 @@ mod tests {
         };
         assert_eq!(bad.key.unwrap().to_string(), "n/a");
         assert!(bad.error.contains("invalid type"), "{}", bad.error);
+    }
+
+    // [I21] bytes that are no UTF-8 cost the object that holds them; what they stand in is not known
+    #[test]
+    fn bytes_that_are_no_text_cost_their_object_alone() {
+        let line = |kind: &str, name: &[u8], value: &[u8]| {
+            let parts: [&[u8]; 5] = [
+                br#"{"type":""#,
+                kind.as_bytes(),
+                br#"","object":{"metadata":{"namespace":"n","uid":"u","resourceVersion":"7","name":""#,
+                name,
+                br#""},"data":{"k":""#,
+            ];
+            [parts.concat().as_slice(), value, br#""}}}"#].concat()
+        };
+        let maps: Decoder<ConfigMap> = decoder(ApiResource::erase::<ConfigMap>(&()));
+        let bad = Undecodable {
+            key: Some("n/a".parse().unwrap()),
+            uid: "u".to_owned(),
+            version: "7".to_owned(),
+            error: "the object holds bytes that are not UTF-8".to_owned(),
+        };
+        for value in [&b"\xff"[..], b"x\xc3", b"\xed\xa0\x80y", b"\xf0\x9f\x98"] {
+            for kind in ["ADDED", "MODIFIED"] {
+                let event = maps.event(&line(kind, b"a", value)).unwrap();
+                let WatchEvent::Upsert { object: Err(met) } = event else {
+                    panic!("{event:?}")
+                };
+                assert_eq!(met, bad, "{value:?}");
+            }
+            let event = maps.event(&line("DELETED", b"a", value)).unwrap();
+            let WatchEvent::Deleted(Err(met)) = event else {
+                panic!("{event:?}")
+            };
+            assert_eq!(met, bad);
+            for kind in ["BOOKMARK", "ERROR", "ADD\u{7f}D"] {
+                assert!(maps.event(&line(kind, b"a", value)).is_err(), "{kind}");
+            }
+        }
+        let event = maps.event(&line("ADDED", b"a\xff", b"x")).unwrap();
+        let WatchEvent::Upsert { object: Err(met) } = event else {
+            panic!("{event:?}")
+        };
+        assert_eq!(met, Undecodable { key: None, ..bad });
+        // the character that stands in for such bytes is one like any other
+        let event = maps.event(&line("ADDED", b"a", b"\x7f")).unwrap();
+        assert!(matches!(event, WatchEvent::Upsert { object: Ok(_) }), "{event:?}");
     }
 
     #[test]

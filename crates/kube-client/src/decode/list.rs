@@ -8,7 +8,7 @@
 //! is tried O(log n) times however small the chunks are. `metadata` may come before or after `items`.
 //!
 //! The text is checked for UTF-8 once per round, not once per element, and decoded as `&str`, which is faster than from
-//! bytes.
+//! bytes. Bytes that are none end the text; the element they are in is passed over in a mended copy of it.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use serde::de::IgnoredAny;
 use serde_json::error::Category;
 
 use crate::decode::lean::{Full, Lean};
-use crate::decode::{Decoder, PANICKED, Undecodable, brief, contain, or_default};
+use crate::decode::{Decoder, PANICKED, Undecodable, brief, contain, mend, or_default};
 use crate::object::Object;
 
 /// The largest element that is accepted. The server's storage refuses objects of more than a few MiB.
@@ -136,34 +136,64 @@ impl ListReader {
         decoder: &Decoder<K>,
         each: &mut impl FnMut(Result<Arc<K>, Undecodable>),
     ) -> Result<(), NotAList> {
-        let valid = match std::str::from_utf8(&self.buffer) {
-            Ok(text) => text,
-            Err(error) if error.error_len().is_some() => return Err(NotAList::new(error)),
-            // A character is cut off at the end.
-            Err(error) => std::str::from_utf8(&self.buffer[..error.valid_up_to()]).map_err(NotAList::new)?,
-        };
+        loop {
+            let (valid, not_utf8) = match std::str::from_utf8(&self.buffer) {
+                Ok(text) => (text, None),
+                Err(error) => {
+                    let valid = std::str::from_utf8(&self.buffer[..error.valid_up_to()]).map_err(NotAList::new)?;
+                    // Otherwise a character is cut off at the end.
+                    (valid, error.error_len().map(|_| error))
+                }
+            };
+            let mut cursor = Cursor {
+                text: valid,
+                read: 0,
+                at: self.at,
+                found: &mut self.found,
+            };
+            let pause = loop {
+                match cursor.step(decoder, each) {
+                    Ok(()) => {}
+                    Err(pause) => break pause,
+                }
+            };
+            let (read, at) = (cursor.read, cursor.at);
+            self.at = at;
+            self.buffer.drain(..read);
+            let pause = match (pause, not_utf8) {
+                (Pause::Broken(error), _) => return Err(error),
+                (Pause::More, None) => Pause::More,
+                (Pause::More, Some(error)) => match self.pass_over(each) {
+                    Some(Ok(())) => continue,
+                    Some(Err(pause)) => pause,
+                    None => return Err(NotAList::new(error)),
+                },
+            };
+            return match pause {
+                Pause::More => {
+                    self.retry_at = self.buffer.len() * 2;
+                    Ok(())
+                }
+                Pause::Broken(error) => Err(error),
+            };
+        }
+    }
+
+    /// Passes over the element at the front, which holds bytes that are no UTF-8. `None` if there is no element.
+    fn pass_over<K>(&mut self, each: &mut impl FnMut(Result<Arc<K>, Undecodable>)) -> Option<Result<(), Pause>> {
+        let At::Item { first } = self.at else { return None };
+        let mended = mend(&self.buffer);
         let mut cursor = Cursor {
-            text: valid,
+            text: &mended,
             read: 0,
             at: self.at,
             found: &mut self.found,
         };
-        let result = loop {
-            match cursor.step(decoder, each) {
-                Ok(()) => {}
-                Err(pause) => break pause,
-            }
-        };
+        let passed = cursor.mended_item(first, each);
         let (read, at) = (cursor.read, cursor.at);
         self.at = at;
         self.buffer.drain(..read);
-        match result {
-            Pause::More => {
-                self.retry_at = self.buffer.len() * 2;
-                Ok(())
-            }
-            Pause::Broken(error) => Err(error),
-        }
+        Some(passed)
     }
 }
 
@@ -249,6 +279,40 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
+    /// Where the next element begins, behind the comma that parts it from the one before; `None` if there was none, and the
+    /// bracket is read.
+    fn next_item(&mut self, first: bool) -> Result<Option<usize>, Pause> {
+        let mut start = self.read;
+        if !first {
+            match self.text.as_bytes()[start] {
+                b']' => {
+                    self.advance(1, At::AfterValue);
+                    return Ok(None);
+                }
+                b',' => start += 1,
+                other => return Err(NotAList(format!("unexpected {:?} after an item", char::from(other))).into()),
+            }
+        }
+        if self.text[start..].trim_start().is_empty() {
+            return Err(Pause::More);
+        }
+        Ok(Some(start))
+    }
+
+    /// An element of which the text was mended.
+    fn mended_item<K>(&mut self, first: bool, each: &mut impl FnMut(Result<Arc<K>, Undecodable>)) -> Result<(), Pause> {
+        self.skip_space();
+        let Some(start) = self.next_item(first)? else {
+            return Ok(());
+        };
+        let rest = &self.text[start..];
+        let (_, used) = value::<IgnoredAny>(rest)?;
+        each(Err(Undecodable::of_mended(&rest[..used])));
+        self.read = start;
+        self.advance(used, At::Item { first: false });
+        Ok(())
+    }
+
     /// An element and, before it, the comma that parts it from the one before.
     fn item<K: Object>(
         &mut self,
@@ -256,21 +320,10 @@ impl<'a> Cursor<'a> {
         decoder: &Decoder<K>,
         each: &mut impl FnMut(Result<Arc<K>, Undecodable>),
     ) -> Result<(), Pause> {
-        let mut start = self.read;
-        if !first {
-            match self.text.as_bytes()[start] {
-                b']' => {
-                    self.advance(1, At::AfterValue);
-                    return Ok(());
-                }
-                b',' => start += 1,
-                other => return Err(NotAList(format!("unexpected {:?} after an item", char::from(other))).into()),
-            }
-        }
+        let Some(start) = self.next_item(first)? else {
+            return Ok(());
+        };
         let rest = &self.text[start..];
-        if rest.trim_start().is_empty() {
-            return Err(Pause::More);
-        }
         let decoded = contain(|| {
             if decoder.keep_managed_fields {
                 value::<Full<K>>(rest).map(|(full, used)| (full.0, used))
@@ -327,13 +380,15 @@ mod tests {
         }
     }
 
-    fn read(body: &str, size: usize) -> Result<(Vec<Result<String, Undecodable>>, ListMeta), NotAList> {
+    type Read = (Vec<Result<String, Undecodable>>, ListMeta);
+
+    fn read(body: impl AsRef<[u8]>, size: usize) -> Result<Read, NotAList> {
         let mut seen = Vec::new();
         let mut each = |object: Result<Arc<ConfigMap>, Undecodable>| {
             seen.push(object.map(|object| object.metadata.name.clone().unwrap_or_default()));
         };
         let mut reader = ListReader::new();
-        for chunk in body.as_bytes().chunks(size) {
+        for chunk in body.as_ref().chunks(size) {
             reader.push(chunk, &decoder(), &mut each)?;
         }
         let meta = reader.finish(&decoder(), &mut each)?;
@@ -385,6 +440,53 @@ mod tests {
             assert_eq!(seen[1].as_ref().unwrap_err().key.as_ref().unwrap().to_string(), "n/b");
             assert_eq!(seen[2], Ok("c".to_owned()));
             assert_eq!(seen[3].as_ref().unwrap_err().key, None);
+        }
+    }
+
+    // [I21] bytes that are no UTF-8 cost the object that holds them, wherever the body is cut; of a name that holds them nothing
+    // is known
+    #[test]
+    fn bytes_that_are_no_text_cost_their_object_alone() {
+        let body = [
+            b"{\"items\":[{\"metadata\":{\"name\":\"a\"},\"data\":{\"k\":\"\x7f\"}} , ".as_slice(),
+            b"{\"metadata\":{\"name\":\"b\",\"namespace\":\"n\",",
+            b"\"uid\":\"u\",\"resourceVersion\":\"7\"},\"data\":{\"k\":\"\xff\xfe}]\",\"l\":\"\xc3\",\"m\":\"\xe2\x82\"}},",
+            b"{\"metadata\":{\"name\":\"c\xed\xa0\x80\",\"namespace\":\"n\",\"uid\":\"\xff\",\"resourceVersion\":\"8\"}},",
+            "{\"metadata\":{\"name\":\"bü\"}},".as_bytes(),
+            b"{\"metadata\":{\"name\":\"d\"},\"data\":{\"\x80\":\"\"}}],\"metadata\":{\"resourceVersion\":\"9\"}}",
+        ]
+        .concat();
+        let bad = |key: Option<&str>, uid: &str, version: &str| {
+            Err(Undecodable {
+                key: key.map(|key| key.parse().unwrap()),
+                uid: uid.to_owned(),
+                version: version.to_owned(),
+                error: "the object holds bytes that are not UTF-8".to_owned(),
+            })
+        };
+        let expected = [
+            Ok("a".to_owned()),
+            bad(Some("n/b"), "u", "7"),
+            bad(None, "", "8"),
+            Ok("bü".to_owned()),
+            bad(Some("d"), "", ""),
+        ];
+        for size in 1..=body.len() {
+            let (seen, meta) = read(&body, size).unwrap();
+            assert_eq!(seen, expected, "chunks of {size}");
+            assert_eq!(meta.resource_version, "9");
+        }
+        // Elsewhere they cost the list: what is not an object is not known to be what it looks like.
+        for body in [
+            &b"{\"items\":[],\"metadata\":{\"resourceVersion\":\"\xff\"}}"[..],
+            b"{\"items\":[\xff],\"metadata\":{}}",
+            b"{\"items\":[{}\xff],\"metadata\":{}}",
+            b"{\"items\":[],\"metadata\":{},\"\xff\":1}",
+            b"{\"items\":[],\"metadata\":{}}\xff",
+        ] {
+            for size in 1..=body.len() {
+                assert!(read(body, size).is_err(), "{}", String::from_utf8_lossy(body));
+            }
         }
     }
 

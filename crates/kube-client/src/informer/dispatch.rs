@@ -7,6 +7,9 @@
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use serde::Serialize;
+use tokio::time::Instant;
+
 use crate::error::Stopped;
 use crate::event::Event;
 use crate::informer::backlog::{Backlog, Batch, Exempt, Taken};
@@ -14,6 +17,7 @@ use crate::informer::deferred::Deferred;
 use crate::informer::handler::HandlerOptions;
 use crate::informer::metrics::{HandlerMetrics, Reported};
 use crate::object::Object;
+use crate::serialize::seconds;
 use crate::sync::{Mutex, Waiters, wake_all};
 
 /// The queue of one handler.
@@ -34,6 +38,8 @@ struct State<K> {
     synced: bool,
     // A call of the handler is under way.
     running: bool,
+    // Since when, if it is one of a handler: an item of a stream is no call. Invariant: `None` unless `running`.
+    called_at: Option<Instant>,
     end: Option<End>,
     runner: Option<Waker>,
     waiters: Waiters,
@@ -50,7 +56,7 @@ enum End {
 }
 
 /// What one handler has done and has yet to do, for statistics.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct HandlerStats {
     /// The name given at registration.
@@ -65,6 +71,10 @@ pub struct HandlerStats {
     pub coalesced: u64,
     /// Calls that panicked.
     pub panics: u64,
+    /// How long the call that is under way has been running; `None` if the handler is not being called. It grows without end if the
+    /// handler is stuck. Streams have no calls.
+    #[serde(serialize_with = "seconds")]
+    pub running_for: Option<Duration>,
 }
 
 impl<K: Object> State<K> {
@@ -107,6 +117,7 @@ impl<K: Object> HandlerQueue<K> {
                 left: Exempt::default(),
                 synced: false,
                 running: false,
+                called_at: None,
                 end: None,
                 runner: None,
                 waiters: Waiters::default(),
@@ -181,13 +192,23 @@ impl<K: Object> HandlerQueue<K> {
         Poll::Pending
     }
 
-    /// Whether the next call may begin; if so, it counts as running until [`finish`](Self::finish).
+    /// Whether the next item of a stream may be given out; if so, it counts as running until [`finish`](Self::finish).
     pub(crate) fn begin(&self) -> bool {
+        self.begins(None)
+    }
+
+    /// Whether the next call may begin, now; if so, it counts as running until [`finish`](Self::finish).
+    pub(crate) fn begin_call(&self, now: Instant) -> bool {
+        self.begins(Some(now))
+    }
+
+    fn begins(&self, called_at: Option<Instant>) -> bool {
         let mut state = self.state.lock();
         if state.end.is_some() {
             return false;
         }
         state.running = true;
+        state.called_at = called_at;
         true
     }
 
@@ -197,6 +218,7 @@ impl<K: Object> HandlerQueue<K> {
         let wakers = {
             let mut state = self.state.lock();
             state.running = false;
+            state.called_at = None;
             state.handled += events.len() as u64;
             state.panics += u64::from(panicked);
             state.left -= exempt;
@@ -216,6 +238,7 @@ impl<K: Object> HandlerQueue<K> {
         let wakers = {
             let mut state = self.state.lock();
             state.running = false;
+            state.called_at = None;
             state.waiters.take()
         };
         wake_all(wakers);
@@ -311,6 +334,7 @@ impl<K: Object> HandlerQueue<K> {
             handled: state.handled,
             coalesced: state.backlog.coalesced(),
             panics: state.panics,
+            running_for: state.called_at.map(|at| at.elapsed()),
         }
     }
 }

@@ -182,6 +182,29 @@ where
 }
 
 /// A handler that awaits `f` for each event before the next one.
+///
+/// `f` gives a new future each time, which must own what it uses: clone what the closure captures before the `async move`, once
+/// per event. Clones of handles (an [`Informer`](crate::Informer), an `Arc`, a channel's sender) cost next to nothing.
+///
+/// ```
+/// # use k8s_openapi::api::core::v1::Node;
+/// # fn example(nodes: &kube_client::Informer<Node>) {
+/// use kube_client::{Event, HandlerOptions, on_event_async};
+///
+/// let (sender, mut receiver) = tokio::sync::mpsc::channel(16);
+/// let pass_on = on_event_async(move |event: Event<Node>| {
+///     let sender = sender.clone(); // into the future; the closure keeps its own for the next event
+///     async move {
+///         // Waits while the channel is full. Nobody else is held up, and what comes meanwhile is merged per object.
+///         if sender.send(event.key()).await.is_err() {
+///             tracing::debug!("nobody listens any more");
+///         }
+///     }
+/// });
+/// nodes.add_handler(pass_on, HandlerOptions::named("pass-on"));
+/// # drop(receiver.try_recv());
+/// # }
+/// ```
 pub fn on_event_async<K, F, Fut>(f: F) -> impl EventHandler<K>
 where
     K: Send + Sync + 'static,
@@ -191,7 +214,7 @@ where
     PerEventAsync(f)
 }
 
-/// A handler that awaits `f` for each batch before the next one.
+/// A handler that awaits `f` for each batch before the next one. Its futures own what they use, as those of [`on_event_async`].
 pub fn on_batch_async<K, F, Fut>(f: F) -> impl EventHandler<K>
 where
     K: Send + Sync + 'static,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashSet};
 
+use crate::informer::deferred::discard;
 use crate::informer::shared::Shared;
 use crate::informer::shared::views::Claim;
 use crate::object::Object;
@@ -68,6 +69,13 @@ impl FnIdentity {
 
     pub(crate) fn same(self, other: Self) -> bool {
         self.0.is_some() && self == other
+    }
+}
+
+/// The function is the user's, and dropped among others: a panic of its drop must not reach them.
+impl<K> Drop for Definition<K> {
+    fn drop(&mut self) {
+        discard(std::mem::replace(&mut self.extract, Box::new(|_| Vec::new())));
     }
 }
 

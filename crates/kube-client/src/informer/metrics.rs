@@ -2,17 +2,19 @@
 //!
 //! `docs/metrics.md` explains the names to users. The handles are resolved once, when an informer starts and when a handler
 //! is registered; afterwards a measurement is one call on a handle, which does nothing if no recorder was installed by then.
-//! No measurement is made while a lock is held: a recorder is somebody else's code.
+//! No measurement is made while a lock is held: a recorder is somebody else's code. If it panics as it gives out a handle, that
+//! one measures nothing; where else its panics could reach a user of the informer, or a drop, they are [`contained`] as well.
 //!
 //! Series of the same labels add up: gauges that count only ever move by differences, and what an informer or handler added is
 //! taken back when it ends. A time cannot be added up: that of the last version is set, so of several with the same labels it
 //! shows the one that moved last, and it stays when the informer ends.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
-use metrics::{Counter, Gauge, Histogram, Key, Label, Metadata, SharedString, Unit, with_recorder};
+use metrics::{Counter, Gauge, Histogram, IntoF64, Key, Label, Metadata, Recorder, SharedString, Unit, with_recorder};
 
 use crate::informer::options::InformerId;
 
@@ -33,6 +35,7 @@ const COALESCED: &str = "watershed_informer_handler_coalesced_total";
 const HANDLED: &str = "watershed_informer_handler_events_total";
 const HANDLER_DURATION: &str = "watershed_informer_handler_duration_seconds";
 const PANICS: &str = "watershed_informer_handler_panics_total";
+const CALL_STARTED: &str = "watershed_informer_handler_call_started_timestamp_seconds";
 
 /// The label of a list's form.
 pub(crate) const STREAMING: &str = "streaming";
@@ -50,7 +53,7 @@ enum Kind {
 }
 
 /// Every metric: name, kind, unit, meaning.
-const DESCRIPTIONS: [(&str, Kind, Option<Unit>, &str); 17] = [
+const DESCRIPTIONS: [(&str, Kind, Option<Unit>, &str); 18] = [
     (LISTS, Kind::Counter, None, "Lists finished, by form and result."),
     (
         LIST_DURATION,
@@ -123,21 +126,46 @@ const DESCRIPTIONS: [(&str, Kind, Option<Unit>, &str); 17] = [
         "How long one call of the handler took.",
     ),
     (PANICS, Kind::Counter, None, "Calls of the handler that panicked."),
+    (
+        CALL_STARTED,
+        Kind::Gauge,
+        Some(Unit::Seconds),
+        "Unix time at which the call of the handler that is under way began, 0 while there is none.",
+    ),
 ];
+
+/// Calls a recorder; a panic of it is logged and goes no further.
+pub(crate) fn contained<R>(call: impl FnOnce() -> R) -> Option<R> {
+    let called = catch_unwind(AssertUnwindSafe(call));
+    if called.is_err() {
+        tracing::error!("the metrics recorder panicked");
+    }
+    called.ok()
+}
+
+/// The time of day, looked at only if somebody records it.
+struct Now;
+
+impl IntoF64 for Now {
+    fn into_f64(self) -> f64 {
+        SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs_f64()
+    }
+}
 
 /// Tells the recorder what each metric means; once per client.
 pub(crate) fn describe(once: &Once) {
-    once.call_once(|| {
-        with_recorder(|recorder| {
-            for (name, kind, unit, meaning) in DESCRIPTIONS {
-                let meaning = SharedString::const_str(meaning);
-                match kind {
-                    Kind::Counter => recorder.describe_counter(name.into(), unit, meaning),
-                    Kind::Gauge => recorder.describe_gauge(name.into(), unit, meaning),
-                    Kind::Histogram => recorder.describe_histogram(name.into(), unit, meaning),
-                }
+    let describe_all = |recorder: &dyn Recorder| {
+        for (name, kind, unit, meaning) in DESCRIPTIONS {
+            let meaning = SharedString::const_str(meaning);
+            match kind {
+                Kind::Counter => recorder.describe_counter(name.into(), unit, meaning),
+                Kind::Gauge => recorder.describe_gauge(name.into(), unit, meaning),
+                Kind::Histogram => recorder.describe_histogram(name.into(), unit, meaning),
             }
-        });
+        }
+    };
+    once.call_once(|| {
+        contained(|| with_recorder(describe_all));
     });
 }
 
@@ -165,15 +193,18 @@ impl Labels {
     }
 
     fn counter(&self, name: &'static str) -> Counter {
-        with_recorder(|recorder| recorder.register_counter(&self.key(name), &METADATA))
+        let handle = contained(|| with_recorder(|recorder| recorder.register_counter(&self.key(name), &METADATA)));
+        handle.unwrap_or_else(Counter::noop)
     }
 
     fn gauge(&self, name: &'static str) -> Gauge {
-        with_recorder(|recorder| recorder.register_gauge(&self.key(name), &METADATA))
+        let handle = contained(|| with_recorder(|recorder| recorder.register_gauge(&self.key(name), &METADATA)));
+        handle.unwrap_or_else(Gauge::noop)
     }
 
     fn histogram(&self, name: &'static str) -> Histogram {
-        with_recorder(|recorder| recorder.register_histogram(&self.key(name), &METADATA))
+        let handle = contained(|| with_recorder(|recorder| recorder.register_histogram(&self.key(name), &METADATA)));
+        handle.unwrap_or_else(Histogram::noop)
     }
 }
 
@@ -200,8 +231,9 @@ impl Share {
 }
 
 impl Drop for Share {
+    /// Several of them are dropped together: a second panic while the first unwinds would abort the process.
     fn drop(&mut self) {
-        self.set(0);
+        contained(|| self.set(0));
     }
 }
 
@@ -304,8 +336,7 @@ impl InformerMetrics {
     }
 
     pub(crate) fn version_moved(&self) {
-        let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
-        self.last_version.set(now);
+        self.last_version.set(Now);
     }
 }
 
@@ -317,6 +348,7 @@ pub(crate) struct HandlerMetrics {
     handled: Counter,
     duration: Histogram,
     panics: Counter,
+    call_started: Gauge,
 }
 
 impl Default for HandlerMetrics {
@@ -327,6 +359,7 @@ impl Default for HandlerMetrics {
             handled: Counter::noop(),
             duration: Histogram::noop(),
             panics: Counter::noop(),
+            call_started: Gauge::noop(),
         }
     }
 }
@@ -340,15 +373,21 @@ impl HandlerMetrics {
             handled: labels.counter(HANDLED),
             duration: labels.histogram(HANDLER_DURATION),
             panics: labels.counter(PANICS),
+            call_started: labels.gauge(CALL_STARTED),
         }
     }
 
-    /// The queue grew or shrank, and events were merged away.
+    /// The queue grew or shrank, and events were merged away. Among others, whoever registers and removes handlers calls this.
     pub(crate) fn queue(&self, unreported: Unreported) {
-        add(&self.queue_depth, unreported.depth);
-        if unreported.coalesced > 0 {
-            self.coalesced.increment(unreported.coalesced);
+        if unreported == Unreported::default() {
+            return;
         }
+        contained(|| {
+            add(&self.queue_depth, unreported.depth);
+            if unreported.coalesced > 0 {
+                self.coalesced.increment(unreported.coalesced);
+            }
+        });
     }
 
     pub(crate) fn handled(&self, events: usize, panicked: bool) {
@@ -361,6 +400,16 @@ impl HandlerMetrics {
     pub(crate) fn called(&self, took: Duration) {
         self.duration.record(took);
     }
+
+    /// A call begins.
+    pub(crate) fn call_began(&self) {
+        self.call_started.set(Now);
+    }
+
+    /// No call is under way, nor will one begin at once.
+    pub(crate) fn calls_ended(&self) {
+        self.call_started.set(0.0);
+    }
 }
 
 /// What a queue has reported of itself. Kept under the queue's lock, so that differences are taken in order.
@@ -371,7 +420,7 @@ pub(crate) struct Reported {
 }
 
 /// What happened to a queue since it was last asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Unreported {
     depth: i64,
     coalesced: u64,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube::core::{ApiResource, Expression, Selector};
+use serde::Serialize;
 
 use crate::informer::transform::Transform;
 use crate::object::{Object, Representation, Scope};
@@ -365,7 +366,7 @@ impl InformerKey {
 
 /// Names one informer in errors, logs and statistics: everything that tells it from the others of its client. The text form
 /// leaves the Rust type out.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[non_exhaustive]
 pub struct InformerId {
     /// Plural, group and version: `deployments.apps/v1`.

@@ -14,6 +14,7 @@ use crate::event::Event;
 use crate::informer::deferred::discard;
 use crate::informer::dispatch::HandlerQueue;
 use crate::informer::handler::{EventHandler, Handled, RunsOn};
+use crate::informer::metrics::contained;
 use crate::informer::options::InformerId;
 use crate::informer::resync::Resync;
 use crate::informer::shared::Shared;
@@ -49,6 +50,8 @@ impl<K: Object> Drop for Call<'_, K> {
     fn drop(&mut self) {
         if self.events.is_some() {
             self.queue.abandon();
+            // It may be dropped while a panic unwinds.
+            contained(|| self.queue.metrics().calls_ended());
         }
     }
 }
@@ -135,9 +138,10 @@ impl<K: Object> Runner<K> {
             let mut begun = Instant::now();
             let size = batch_size(&**handler);
             for events in taken.events().chunks(size) {
-                if !queue.begin() {
+                if !queue.begin_call(begun) {
                     break;
                 }
+                queue.metrics().call_began();
                 let call = Call {
                     queue,
                     events: Some(events),
@@ -151,6 +155,7 @@ impl<K: Object> Runner<K> {
                 queue.metrics().called(ended - begun);
                 begun = ended;
             }
+            queue.metrics().calls_ended();
             turn += taken.events().len();
             drop(taken); // takes care of its own events
             if turn >= TURN {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
+use serde::Serialize;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -14,10 +15,12 @@ use crate::error::WatchError;
 use crate::informer::dispatch::HandlerStats;
 use crate::informer::options::InformerId;
 use crate::key::ObjectKey;
+use crate::serialize::{seconds, text};
 use crate::sync::Mutex;
 
 /// What an informer is doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Phase {
     /// Registered; `run_and_wait` or `start` has not been called.
@@ -72,7 +75,7 @@ impl fmt::Display for Phase {
 ///
 /// If it covers several namespaces, counters add up over them, `phase` is the one farthest from watching, `error` and
 /// `last_error` are the first in the order of names, and [`namespaces`](Self::namespaces) tells each.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct InformerStats {
     /// Which informer.
@@ -107,6 +110,7 @@ pub struct InformerStats {
     pub json_bytes: u64,
     /// How long ago the server last brought a list, a change or a bookmark; `None` before the first list. With bookmarks,
     /// more than about a minute means that the connection is in trouble. Over several namespaces: the longest ago.
+    #[serde(serialize_with = "seconds")]
     pub last_heard: Option<Duration>,
     /// The failure that keeps the informer from going on; `None` while all is well.
     pub error: Option<WatchError>,
@@ -121,10 +125,11 @@ pub struct InformerStats {
 }
 
 /// One namespace of an informer over several.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct NamespaceStats {
     /// Which namespace.
+    #[serde(serialize_with = "text")]
     pub namespace: Arc<str>,
     /// What the informer is doing there.
     pub phase: Phase,

@@ -4,6 +4,7 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
+use crate::informer::deferred::discard;
 use crate::informer::index::FnIdentity;
 
 /// A function that changes each object once as it is received, for example to drop fields that nobody reads.
@@ -22,6 +23,13 @@ struct Definition<K> {
     at: &'static Location<'static>,
     identity: FnIdentity,
     change: Box<dyn Fn(&mut K) + Send + Sync>,
+}
+
+/// The function is the user's, and dropped among others: a panic of its drop must not reach them.
+impl<K> Drop for Definition<K> {
+    fn drop(&mut self) {
+        discard(std::mem::replace(&mut self.change, Box::new(|_| ())));
+    }
 }
 
 impl<K> Transform<K> {

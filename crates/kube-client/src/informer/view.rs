@@ -17,6 +17,7 @@ use tokio::sync::watch;
 use crate::error::{RegisterError, Stopped};
 use crate::filter::ObjectFilter;
 use crate::informer::Informer;
+use crate::informer::deferred::discard_each;
 use crate::informer::handler::{EventHandler, HandlerOptions};
 use crate::informer::index::{Index, IndexDef};
 use crate::informer::presence::{Activation, Delayed};
@@ -68,7 +69,7 @@ impl ViewOptions {
 
     /// What a view of this kind asks, with the filter of the client.
     pub(crate) fn criteria(
-        self,
+        mut self,
         resource: &ApiResource,
         scope: Scope,
         of_client: Option<&Arc<dyn ObjectFilter>>,
@@ -80,11 +81,18 @@ impl ViewOptions {
             filter: Arc::clone(filter),
             spares_cluster_scope: true,
         });
-        let own = self.filters.into_iter().map(|filter| Criterion {
+        let own = std::mem::take(&mut self.filters).into_iter().map(|filter| Criterion {
             filter,
             spares_cluster_scope: false,
         });
         Criteria::new(resource, shared.into_iter().chain(own).collect())
+    }
+}
+
+/// Filters are the user's: a second panic of their drops while the first one unwinds would abort the process.
+impl Drop for ViewOptions {
+    fn drop(&mut self) {
+        discard_each(std::mem::take(&mut self.filters));
     }
 }
 

@@ -10,7 +10,10 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::eventually::{PATIENCE, assert_eventually};
+use super::server::resource_of;
 use crate::client::{Client, ClientBuilder, Stats, SyncOptions};
+use crate::key::ObjectKey;
+use crate::object::Object;
 
 /// A [`Client`] for a test, which has to be [`end`](Self::end)ed once it was started: that is where leaks show.
 ///
@@ -119,6 +122,40 @@ impl TestClient {
         if let Err(error) = self.server().load(object) {
             panic!("the in-memory server does not take the object: {error}");
         }
+    }
+
+    /// Removes an object from the in-memory server without a request, at once and for good, finalizers or not; watches see it like
+    /// any other delete. The counterpart of [`load`](Self::load).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use kube_client::testing::{EventLog, TestClient};
+    /// use serde_json::json;
+    ///
+    /// let client = TestClient::fake();
+    /// client.load(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "shop"}}));
+    /// let maps = client.informers().typed::<ConfigMap>(Default::default())?;
+    /// let log = EventLog::new();
+    /// log.register(&maps);
+    /// client.sync().await;
+    /// client.delete::<ConfigMap>(&"shop/a".parse()?);
+    /// let events = log.wait_for(2).await;
+    /// assert_eq!(format!("{:?}", events[1]), "Deleted(shop/a, stale: false)");
+    /// client.end().await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If there is no such object, or if this client was made by [`new`](Self::new).
+    #[track_caller]
+    pub fn delete<K: Object<DynamicType: Default>>(&self, key: &ObjectKey) {
+        let resource = resource_of::<K>();
+        let removed = self.server().remove(&resource, key.namespace(), key.name());
+        assert!(removed, "the in-memory server has no {resource} {key} to delete");
     }
 
     /// Starts every informer and waits until each cache is filled, as [`Client::run_and_wait`] does. The token that stops the

@@ -38,7 +38,7 @@ impl ServerExt for FakeApiServer {
 }
 
 /// `pods`, `deployments.apps`: how the server names resources.
-fn resource_of<K: Object<DynamicType: Default>>() -> String {
+pub(super) fn resource_of<K: Object<DynamicType: Default>>() -> String {
     let resource = K::api_resource(&K::DynamicType::default());
     match resource.group.as_str() {
         "" => resource.plural,

@@ -198,3 +198,27 @@ async fn server_answers_by_type() {
     assert_eq!(server.watches_of::<k8s_openapi::api::apps::v1::Deployment>(), 0);
     client.end().await;
 }
+
+// [W1] what was loaded can be deleted again, and is seen; what is not there is told
+#[tokio::test(start_paused = true)]
+async fn delete_is_the_counterpart_of_load() {
+    let client = TestClient::fake();
+    let metadata = json!({"name": "a", "namespace": "shop", "finalizers": ["example.com/never"]});
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
+    client.load(&map);
+    let key = "shop/a".parse().unwrap();
+    let maps = maps(&client);
+    let log = EventLog::new();
+    log.register(&maps);
+    client.sync().await;
+    client.delete::<ConfigMap>(&key);
+    assert_eq!(client.server().objects_of::<ConfigMap>(), 0);
+    let events = log.wait_for(2).await;
+    assert_eq!(format!("{:?}", events[1]), "Deleted(shop/a, stale: false)");
+    let text = panic_of(async { client.delete::<ConfigMap>(&key) }).await;
+    assert_eq!(text, "the in-memory server has no configmaps shop/a to delete");
+    client.load(&map); // nothing is left of the first one
+    assert_eq!(log.wait_for(3).await[2].key(), key);
+    assert_eq!(client.server().requests_of::<ConfigMap>(Verb::Delete), 0);
+    client.end().await;
+}

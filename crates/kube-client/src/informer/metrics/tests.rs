@@ -362,3 +362,166 @@ fn documentation_lists_every_metric() {
         .collect();
     assert_eq!(listed, exported);
 }
+
+// A handler that is stuck shows while it is: in the gauge by when its call began, in the statistics by how long that is ago.
+#[tokio::test(start_paused = true)]
+async fn call_that_does_not_return_shows() {
+    let recorder = DebuggingRecorder::new();
+    let mut recorded = Seen::by(&recorder);
+    let _guard = metrics::set_default_local_recorder(&recorder);
+    let server = FakeApiServer::new();
+    load(&server, "a");
+    let client = client(&server);
+    let informer = maps(&client, InformerOptions::default());
+    let go_on = std::sync::Arc::new(tokio::sync::Notify::new());
+    let stuck = on_event_async({
+        let go_on = std::sync::Arc::clone(&go_on);
+        move |_: Event<ConfigMap>| std::sync::Arc::clone(&go_on).notified_owned()
+    });
+    let quick = informer.add_handler(on_event(|_: &Event<ConfigMap>| ()), HandlerOptions::named("quick"));
+    let registration = informer.add_handler(stuck, HandlerOptions::named("stuck"));
+    let _stream = informer.events(HandlerOptions::named("stream"));
+    assert!(client.stats().longest_running().is_none());
+    let before = SystemTime::UNIX_EPOCH.elapsed().unwrap();
+    client.sync().await;
+    quick.synced().await.unwrap();
+    let running = async || client.stats().informers[0].handlers[1].running_for;
+    assert_eventually("the call", running, Option::is_some).await;
+    tokio::time::sleep(Duration::from_mins(7)).await;
+    let stats = client.stats();
+    let (id, handler) = stats.longest_running().unwrap();
+    assert_eq!(
+        (id.resource.as_str(), handler.name.as_str()),
+        ("configmaps/v1", "stuck")
+    );
+    let since = handler.running_for.unwrap();
+    assert!((7 * 60..8 * 60).contains(&since.as_secs()), "{since:?}");
+    assert_eq!(stats.informers[0].handlers[0].running_for, None);
+    let started = |seen: &BTreeMap<String, DebugValue>, handler: &str| {
+        let series = format!("handler_call_started_timestamp_seconds{{handler={handler},namespace=default}}");
+        match seen[&series] {
+            DebugValue::Gauge(at) => at.0,
+            ref other => panic!("not a gauge: {other:?}"),
+        }
+    };
+    let seen = recorded.look();
+    let after = SystemTime::UNIX_EPOCH.elapsed().unwrap();
+    let began = started(seen, "stuck");
+    assert!((before.as_secs_f64()..=after.as_secs_f64()).contains(&began), "{began}");
+    assert!(started(seen, "quick").abs() < 0.5);
+    let page = serde_json::to_value(&stats).unwrap();
+    let shown = page["informers"][0]["handlers"][1]["running_for"].as_f64().unwrap();
+    assert!((shown - since.as_secs_f64()).abs() < 0.001, "{page}");
+
+    go_on.notify_one();
+    registration.synced().await.unwrap();
+    assert_eventually("the end of the call", running, Option::is_none).await;
+    assert!(started(newest(&mut recorded), "stuck").abs() < 0.5);
+
+    // A call that the stop drops is no longer under way either.
+    load(&server, "b");
+    assert_eventually("the next call", running, Option::is_some).await;
+    assert!(started(newest(&mut recorded), "stuck") >= began);
+    client.end().await;
+    assert!(started(newest(&mut recorded), "stuck").abs() < 0.5);
+}
+
+/// The last value of each gauge: a time is set, not added to.
+fn newest(seen: &mut Seen) -> &BTreeMap<String, DebugValue> {
+    seen.series.clear();
+    seen.look()
+}
+
+/// A metrics recorder that panics whatever it is asked for.
+#[derive(Debug)]
+struct Broken;
+
+impl Recorder for Broken {
+    fn describe_counter(&self, _: metrics::KeyName, _: Option<Unit>, _: SharedString) {
+        panic!("on purpose");
+    }
+
+    fn describe_gauge(&self, _: metrics::KeyName, _: Option<Unit>, _: SharedString) {
+        panic!("on purpose");
+    }
+
+    fn describe_histogram(&self, _: metrics::KeyName, _: Option<Unit>, _: SharedString) {
+        panic!("on purpose");
+    }
+
+    fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
+        panic!("on purpose");
+    }
+
+    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+        panic!("on purpose");
+    }
+
+    fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+        panic!("on purpose");
+    }
+}
+
+// [I39] neither who registers and starts, nor the informer, notices a recorder that panics whenever it is asked for a metric
+#[tokio::test(start_paused = true)]
+async fn recorder_that_panics_at_the_start_reaches_nobody() {
+    let _guard = metrics::set_default_local_recorder(&Broken);
+    let server = FakeApiServer::new();
+    load(&server, "a");
+    let client = client(&server);
+    let informer = maps(&client, InformerOptions::default());
+    let early = informer.add_handler(on_event(|_: &Event<ConfigMap>| ()), HandlerOptions::named("early"));
+    client.start();
+    client.sync().await;
+    let late = informer.add_handler(on_event(|_: &Event<ConfigMap>| ()), HandlerOptions::named("late"));
+    early.synced().await.unwrap();
+    late.synced().await.unwrap();
+    late.remove();
+    let stats = informer.stats();
+    assert_eq!((stats.objects, stats.failures, stats.handlers.len()), (1, 0, 1));
+    client.end().await;
+}
+
+/// A gauge that panics when it goes down, as at an end.
+struct OneWay;
+
+impl metrics::GaugeFn for OneWay {
+    fn increment(&self, by: f64) {
+        assert!(by >= 0.0, "on purpose");
+    }
+
+    fn decrement(&self, _: f64) {
+        panic!("on purpose");
+    }
+
+    fn set(&self, _: f64) {}
+}
+
+// [I39] gauges that panic as they are taken back, several of one informer, do not abort the process as they are dropped; nor
+// do those of a handler reach who removes it
+#[tokio::test(start_paused = true)]
+async fn gauges_that_panic_at_the_end_reach_nobody() {
+    let id = InformerKey::of::<ConfigMap>(&(), &InformerOptions::default()).id();
+    let gauge = || Gauge::from_arc(std::sync::Arc::new(OneWay));
+    let mut informer = InformerMetrics::new(&id, "east", None);
+    informer.objects = Share::new(gauge());
+    informer.failing = Share::new(gauge());
+    informer.undecodable = Share::new(gauge());
+    informer.cached(3);
+    informer.failing(true);
+    informer.left_out(2);
+    drop(informer);
+    let metrics = HandlerMetrics {
+        queue_depth: gauge(),
+        ..HandlerMetrics::default()
+    };
+    let queue = HandlerQueue::new(HandlerOptions::named("doomed")).with_metrics(metrics);
+    let added = Event::Added {
+        object: item("a", "u", 1),
+        initial: false,
+    };
+    queue.push(&vec![added].into(), 0, true).run();
+    queue.report();
+    queue.remove();
+    assert!(queue.is_ended());
+}

@@ -8,7 +8,7 @@ use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 use http_body_util::BodyExt;
 use kube::client::Body;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout_at};
 
 use crate::decode::Undecodable;
 use crate::decode::event::WatchEvent;
@@ -26,9 +26,12 @@ use crate::object::Object;
 
 /// A list that brings nothing for so long is given up.
 const LIST_SILENCE: Duration = Duration::from_secs(90);
-/// A streaming list that brings neither its end bookmark nor an object that is new to it for so long is given up. A server
-/// that ignores the wish for a bookmark sends changes all the same, so silence alone does not tell.
-pub(super) const STREAMING_LIST: Duration = Duration::from_mins(2);
+/// A streaming list, or a page, that brings neither its end nor an object that is new to the list for so long is given up. A server
+/// that ignores the wish for a bookmark sends changes all the same, and one byte now and then is no silence either.
+pub(super) const NOTHING_NEW: Duration = Duration::from_mins(2);
+/// A list in pages that has not come to its end after so long is given up, whatever it brings: a server keeps a page's place for
+/// five minutes or so. (The server is asked to end a streaming one within ten.)
+const LONGEST_LIST: Duration = Duration::from_mins(30);
 /// The most that is decoded before neighbours on this worker get a turn.
 const PIECE: usize = 16 << 10;
 /// So many pages in a row without an object that is new to the list, and it is given up. Pages may be empty, where a server
@@ -77,6 +80,7 @@ impl<K: Object> Reflector<K> {
     pub(super) async fn list_paged(&mut self) -> Result<(), WatchError> {
         let mut limit = self.tuning.page_size;
         let mut started_over = false;
+        let give_up = Instant::now() + LONGEST_LIST;
         'whole: loop {
             let mut incoming = self.incoming(self.wants_newest());
             let mut token = String::new();
@@ -88,7 +92,7 @@ impl<K: Object> Reflector<K> {
                     "" => ListAt::NotOlderThan(&self.version),
                     token => ListAt::Continue { token, limit },
                 };
-                match self.fetch_page(at, &mut incoming).await {
+                match self.fetch_page(at, &mut incoming, give_up).await {
                     Ok(meta) if meta.next.is_empty() => return self.commit(&incoming, meta.resource_version),
                     Ok(meta) => {
                         if incoming.known() > most {
@@ -118,14 +122,19 @@ impl<K: Object> Reflector<K> {
         }
     }
 
-    async fn fetch_page(&self, at: ListAt<'_>, incoming: &mut Incoming<K>) -> Result<ListMeta, WatchError> {
+    async fn fetch_page(
+        &self,
+        at: ListAt<'_>,
+        incoming: &mut Incoming<K>,
+        give_up: Instant,
+    ) -> Result<ListMeta, WatchError> {
         let fail = |kind, detail: &str| self.failures.of(Step::List, kind, detail);
         let request = self
             .target
             .list(at)
             .map_err(|error| fail(WatchErrorKind::Refused, &error.to_string()))?;
         let (body, inflate) = self.send(Step::List, request, LIST_SILENCE).await?;
-        self.read_page(body, inflate, incoming).await
+        self.read_page(body, inflate, incoming, give_up).await
     }
 
     async fn read_page(
@@ -133,19 +142,40 @@ impl<K: Object> Reflector<K> {
         mut body: Body,
         mut inflate: Inflate,
         incoming: &mut Incoming<K>,
+        give_up: Instant,
     ) -> Result<ListMeta, WatchError> {
         let piece_length = if inflate.is_plain() { PIECE } else { PACKED_PIECE };
         let fail = |kind, detail: &str| self.failures.of(Step::List, kind, detail);
         let mut reader = ListReader::new();
         let mut bytes = 0;
-        let mut each = |object| self.receive(incoming, object);
+        let (mut most, mut stalled) = (incoming.known(), Instant::now() + NOTHING_NEW);
         loop {
-            let chunk = match timeout(LIST_SILENCE, body.frame()).await {
-                Err(_) => return Err(self.silent(Step::List, LIST_SILENCE)),
+            // Looked at here as well: a body that is always ready leaves the timeout no turn.
+            let now = Instant::now();
+            if now >= give_up {
+                let detail = format!(
+                    "the list has not come to its end within {} min",
+                    LONGEST_LIST.as_secs() / 60
+                );
+                return Err(fail(WatchErrorKind::Unfinished, &detail));
+            }
+            if now >= stalled {
+                let detail = format!(
+                    "what came of a page for {} s was neither its end nor an object that is new to the list",
+                    NOTHING_NEW.as_secs()
+                );
+                return Err(fail(WatchErrorKind::Unfinished, &detail));
+            }
+            let silent = now + LIST_SILENCE;
+            let limit = silent.min(stalled).min(give_up);
+            let chunk = match timeout_at(limit, body.frame()).await {
+                Err(_) if limit == silent => return Err(self.silent(Step::List, LIST_SILENCE)),
+                Err(_) => continue, // to where it is told
                 Ok(Some(Err(error))) => return Err(self.failures.transport(Step::List, &error)),
                 Ok(Some(Ok(frame))) => frame.into_data().unwrap_or_default(), // trailers say nothing
                 Ok(None) => break,
             };
+            let mut each = |object| self.receive(incoming, object);
             for piece in chunk.chunks(piece_length) {
                 let unpacked = inflate.push(piece);
                 let unpacked = unpacked.map_err(|error| fail(WatchErrorKind::Protocol, &error.to_string()))?;
@@ -157,8 +187,11 @@ impl<K: Object> Reflector<K> {
                     tokio::task::consume_budget().await;
                 }
             }
+            if incoming.known() > most {
+                (most, stalled) = (incoming.known(), Instant::now() + NOTHING_NEW);
+            }
         }
-        let meta = reader.finish(&self.decoder, &mut each);
+        let meta = reader.finish(&self.decoder, &mut |object| self.receive(incoming, object));
         incoming.bytes += bytes;
         meta.map_err(|error| fail(WatchErrorKind::Protocol, &error.to_string()))
     }
@@ -228,7 +261,7 @@ impl<K: Object> Reflector<K> {
         let mut connection = self.open(Step::List, &version, true).await?;
         let opened = Instant::now();
         self.streaming_opened = Some(opened);
-        connection.limit(STREAMING_LIST);
+        connection.limit(NOTHING_NEW);
         let silence = Some(self.tuning.silence);
         let mut most = 0;
         loop {
@@ -253,7 +286,7 @@ impl<K: Object> Reflector<K> {
                     }
                     if incoming.known() > most {
                         most = incoming.known();
-                        connection.limit(STREAMING_LIST);
+                        connection.limit(NOTHING_NEW);
                     }
                 }
                 Some(None) => {} // a blank line
@@ -263,7 +296,7 @@ impl<K: Object> Reflector<K> {
                         Ok(Read::Data) => {}
                         Ok(Read::End) => {
                             let lasted = opened.elapsed();
-                            let kind = if lasted < STREAMING_LIST {
+                            let kind = if lasted < NOTHING_NEW {
                                 WatchErrorKind::Protocol
                             } else {
                                 WatchErrorKind::Unfinished

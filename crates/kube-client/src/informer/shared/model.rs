@@ -3,15 +3,20 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::task::{Context, Poll};
 
 use futures_util::StreamExt;
 use shuttle::future::block_on;
 use shuttle::thread::{self, JoinHandle};
 
 use super::*;
+use crate::error::Stopped;
 use crate::informer::handler::HandlerOptions;
+use crate::informer::progress::Goal;
 use crate::informer::registration::{Registered, Registration};
+use crate::informer::relist::Relist;
 use crate::informer::stream::EventStream;
+use crate::key::ObjectKey;
 use crate::sample::{Item, fold, item, item_in};
 use crate::sync::checked::model;
 

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Waker;
+use std::task::{Context, Poll, Waker};
 
 use super::*;
 use crate::informer::handler::HandlerOptions;
+use crate::informer::relist::Relist;
+use crate::key::ObjectKey;
 use crate::sample::{Item, fold, item, item_in};
 use crate::sync::checked::assert_none_held;
 

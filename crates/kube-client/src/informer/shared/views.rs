@@ -19,23 +19,23 @@
 //! A view goes through three stages ([`Stage`]): nothing is asked before its filters are synced; then everything is
 //! judged once, during which the view still shows nothing; then it is live, and its handlers get what is visible as
 //! their initial state.
+//!
+//! Here is one view and its life; `judged` holds what filters say of a change, `passes` looks at what a step of theirs concerns,
+//! `reads` is what readers see.
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
-use std::task::{Context, Poll};
 
+pub(super) use self::judged::{Judged, show, show_gone};
+use self::passes::Dirty;
 use super::{Fills, Shared, State};
-use crate::error::Stopped;
 use crate::event::Event;
 use crate::filter::{FilterChange, FilterSubscription};
 use crate::informer::backlog::{Batch, Taken};
 use crate::informer::deferred::{Deferred, discard_each};
 use crate::informer::dispatch::HandlerQueue;
-use crate::informer::index::Posting;
 use crate::informer::shared::slots::Slots;
-use crate::informer::store::{Change, Store};
+use crate::informer::store::Store;
 use crate::informer::view::criteria::{Criteria, Verdict};
-use crate::key::KeyRef;
 use crate::object::Object;
 
 /// Buffers that a large change has made larger than this are let go.
@@ -54,27 +54,6 @@ enum Stage {
     Priming,
     /// It shows what is visible.
     Live,
-}
-
-/// What a pass has to look at.
-#[derive(Debug)]
-enum Dirty {
-    Namespaces(BTreeSet<Arc<str>>),
-    All,
-}
-
-impl Dirty {
-    fn nothing() -> Self {
-        Self::Namespaces(BTreeSet::new())
-    }
-
-    fn add(&mut self, change: &FilterChange) {
-        match (&mut *self, change) {
-            (Dirty::All, _) => {}
-            (Dirty::Namespaces(known), FilterChange::Namespaces(more)) => known.extend(more.iter().cloned()),
-            (Dirty::Namespaces(_), FilterChange::All) => *self = Dirty::All,
-        }
-    }
 }
 
 /// One view, under the lock of the cache.
@@ -118,103 +97,6 @@ impl<K: Object> Claim<K> {
 impl<K: Object> Drop for Claim<K> {
     fn drop(&mut self) {
         self.shared.drop_unused_views();
-    }
-}
-
-/// What the filters of each view say of some changes.
-#[derive(Default)]
-pub(super) struct Judged {
-    columns: Vec<Column>,
-}
-
-/// What one view's filters say.
-struct Column {
-    id: ViewId,
-    generation: u64,
-    // `None` if nothing has to be asked.
-    criteria: Option<Arc<Criteria>>,
-    // Of the first change, and of those after it: most batches have one.
-    first: Option<Verdict>,
-    rest: Vec<Verdict>,
-}
-
-impl Column {
-    fn verdict(&self, at: usize) -> Verdict {
-        match (&self.criteria, at.checked_sub(1)) {
-            (None, _) => Verdict::Visible,
-            (Some(_), None) => self.first.unwrap_or(Verdict::Hidden),
-            (Some(_), Some(at)) => self.rest.get(at).copied().unwrap_or(Verdict::Hidden),
-        }
-    }
-}
-
-impl Judged {
-    /// Whether these are all views, each at the generation under which it was asked.
-    pub(super) fn is_current<K: Object>(&self, views: &[ViewState<K>]) -> bool {
-        let same = |(column, view): (&Column, &ViewState<K>)| column.is_of(view);
-        self.columns.len() == views.len() && self.columns.iter().zip(views).all(same)
-    }
-
-    /// Forgets what is no longer current, and notes what there is to ask.
-    pub(super) fn renew<K: Object>(&mut self, views: &[ViewState<K>]) {
-        let mut known = std::mem::take(&mut self.columns);
-        self.columns.reserve_exact(views.len());
-        for view in views {
-            let at = known.iter().position(|column| column.is_of(view));
-            self.columns.push(
-                at.map_or_else(
-                    || Column {
-                        id: view.id,
-                        generation: view.generation,
-                        criteria: (view.stage != Stage::Waiting && !view.criteria.shows_all())
-                            .then(|| Arc::clone(&view.criteria)),
-                        first: None,
-                        rest: Vec::new(),
-                    },
-                    |at| known.swap_remove(at),
-                ),
-            );
-        }
-    }
-
-    /// Asks what was not asked yet. Runs user code: no lock is held.
-    pub(super) fn ask<K: Object>(&mut self, changes: &[Change<K>]) {
-        for column in self.columns.iter_mut().filter(|column| column.first.is_none()) {
-            let Some(criteria) = &column.criteria else { continue };
-            let mut verdicts = changes.iter().map(|change| match change {
-                Change::Upsert { object, .. } => criteria.judge(&**object),
-                Change::Delete { .. } => Verdict::Hidden,
-            });
-            column.first = verdicts.next();
-            column.rest.extend(verdicts);
-        }
-    }
-}
-
-impl Column {
-    fn is_of<K: Object>(&self, view: &ViewState<K>) -> bool {
-        self.id == view.id && self.generation == view.generation
-    }
-}
-
-/// Shows each view what one change of the store came to.
-pub(super) fn show<K: Object>(
-    views: &mut [ViewState<K>],
-    judged: &Judged,
-    at: usize,
-    slot: Option<u32>,
-    events: &[Event<K>],
-) {
-    let Some(slot) = slot else { return };
-    for (view, column) in views.iter_mut().zip(&judged.columns) {
-        view.show(slot, column.verdict(at), events);
-    }
-}
-
-/// Shows each view that an object is gone.
-pub(super) fn show_gone<K: Object>(views: &mut [ViewState<K>], slot: u32, events: &[Event<K>]) {
-    for view in views {
-        view.show(slot, Verdict::Hidden, events);
     }
 }
 
@@ -484,229 +366,6 @@ impl<K: Object> Shared<K> {
         true
     }
 
-    pub(crate) fn get_in(&self, id: ViewId, key: KeyRef<'_>) -> Option<Arc<K>> {
-        let state = self.state.read();
-        let slot = state.store.find(key)?;
-        state.view(id)?.shows(slot).then(|| state.store.object(slot).cloned())?
-    }
-
-    pub(crate) fn list_in(&self, id: ViewId, namespace: Option<&str>) -> Vec<Arc<K>> {
-        let state = self.state.read();
-        let Some(view) = state.view(id) else { return Vec::new() };
-        let objects = state.store.iter_in(namespace).filter(|(slot, _)| view.shows(*slot));
-        objects.map(|(_, object)| Arc::clone(object)).collect()
-    }
-
-    /// The handlers of a view.
-    pub(crate) fn handlers_in(&self, id: ViewId) -> Vec<Arc<HandlerQueue<K>>> {
-        self.state
-            .read()
-            .view(id)
-            .map_or_else(Vec::new, |view| view.handlers.clone())
-    }
-
-    pub(crate) fn len_in(&self, id: ViewId) -> usize {
-        let state = self.state.read();
-        let view = state.view(id).filter(|view| view.is_live());
-        view.map_or(0, |view| view.visible.len())
-    }
-
-    pub(crate) fn by_index_in(&self, id: ViewId, index: usize, value: &str) -> Vec<Arc<K>> {
-        let state = self.state.read();
-        let (Some(view), Some(table)) = (state.view(id), state.store.index(index)) else {
-            return Vec::new();
-        };
-        let slots = table.lookup(value).into_iter().flat_map(Posting::iter);
-        let visible = slots.filter(|slot| view.shows(*slot));
-        visible.filter_map(|slot| state.store.object(slot).cloned()).collect()
-    }
-
-    pub(crate) fn index_values_in(&self, id: ViewId, index: usize) -> Vec<Arc<str>> {
-        let state = self.state.read();
-        let (Some(view), Some(table)) = (state.view(id), state.store.index(index)) else {
-            return Vec::new();
-        };
-        let is_shown = |value: &&Arc<str>| {
-            let posting = table.lookup(value);
-            posting.is_some_and(|posting| posting.iter().any(|slot| view.shows(slot)))
-        };
-        table.known_values().filter(is_shown).cloned().collect()
-    }
-
-    /// Whether the view shows its first whole state: cache filled, filters synced, everything judged.
-    pub(crate) fn is_ready(&self, id: ViewId) -> bool {
-        let state = self.state.read();
-        state.view(id).is_some_and(|view| state.is_ready(view))
-    }
-
-    pub(crate) fn poll_ready(
-        &self,
-        id: ViewId,
-        ticket: &mut Option<u64>,
-        cx: &Context<'_>,
-    ) -> Poll<Result<(), Stopped>> {
-        let waker = cx.waker().clone();
-        let replaced = {
-            let mut state = self.state.write();
-            if state.view(id).is_some_and(|view| state.is_ready(view)) {
-                return Poll::Ready(Ok(()));
-            }
-            if state.stopped {
-                return Poll::Ready(Err(Stopped));
-            }
-            state.waiters.register(ticket, waker)
-        };
-        drop(replaced);
-        Poll::Pending
-    }
-
-    /// A filter of a view has made a step. Looks at what it may concern before it returns, unless another thread is about
-    /// to.
-    pub(crate) fn filter_changed(&self, id: ViewId, change: &FilterChange) {
-        let ours = {
-            let mut state = self.state.write();
-            let stopped = state.stopped;
-            let Some(view) = state.view_mut(id).filter(|_| !stopped) else {
-                return;
-            };
-            view.generation += 1;
-            view.dirty.add(change);
-            !std::mem::replace(&mut view.passing, true)
-        };
-        if ours {
-            self.run_passes(id);
-        }
-    }
-
-    fn run_passes(&self, id: ViewId) {
-        while self.pass(id) {}
-    }
-
-    /// One pass over what is dirty. True if the filters moved on meanwhile, so that another one is needed.
-    fn pass(&self, id: ViewId) -> bool {
-        let (criteria, generation, waiting) = {
-            let state = self.state.read();
-            let Some(view) = state.view(id) else { return false };
-            (
-                Arc::clone(&view.criteria),
-                view.generation,
-                view.stage == Stage::Waiting,
-            )
-        };
-        if waiting && !criteria.has_synced() {
-            return self.rest(id, generation);
-        }
-        let Some((generation, objects)) = self.collect(id, generation) else {
-            return true;
-        };
-        let judged: Vec<(u32, Arc<K>, Verdict)> = objects
-            .into_iter()
-            .map(|(slot, object)| {
-                let verdict = criteria.judge(&*object);
-                (slot, object, verdict)
-            })
-            .collect();
-        let again = self.commit(id, generation, &judged);
-        discard_each(judged);
-        again
-    }
-
-    /// Ends the passes until the next step, unless there was one since `generation`.
-    fn rest(&self, id: ViewId, generation: u64) -> bool {
-        let mut state = self.state.write();
-        let Some(view) = state.view_mut(id) else { return false };
-        if view.generation != generation {
-            return true;
-        }
-        view.passing = false;
-        false
-    }
-
-    /// The objects to look at, and the generation to which that answer belongs; `None` if there was a step since
-    /// `generation`.
-    #[expect(clippy::type_complexity, reason = "a pair, taken apart at once")]
-    fn collect(&self, id: ViewId, mut generation: u64) -> Option<(u64, Vec<(u32, Arc<K>)>)> {
-        {
-            let mut state = self.state.write();
-            let view = state.view_mut(id).filter(|view| view.generation == generation)?;
-            if view.stage == Stage::Waiting {
-                // From here on changes are judged; those in flight were not, and have to begin again.
-                view.stage = Stage::Priming;
-                view.generation += 1;
-                generation = view.generation;
-            }
-        }
-        let state = self.state.read();
-        let view = state.view(id).filter(|view| view.generation == generation)?;
-        let numbered = |(slot, object): (u32, &Arc<K>)| (slot, Arc::clone(object));
-        let objects = match &view.dirty {
-            Dirty::Namespaces(names) if view.stage == Stage::Live => {
-                let mut objects: Vec<(u32, Arc<K>)> = Vec::new();
-                for name in names {
-                    objects.extend(state.store.iter_in(Some(name)).map(numbered));
-                    if view.criteria.is_of_namespaces() {
-                        let slot = state.store.find(KeyRef { namespace: None, name });
-                        let object = slot.and_then(|slot| Some((slot, state.store.object(slot)?)));
-                        objects.extend(object.map(numbered));
-                    }
-                }
-                objects
-            }
-            Dirty::Namespaces(_) | Dirty::All => state.store.iter().map(numbered).collect(),
-        };
-        Some((generation, objects))
-    }
-
-    /// Takes in what a pass was told, unless there was a step since: then true.
-    fn commit(&self, id: ViewId, generation: u64, judged: &[(u32, Arc<K>, Verdict)]) -> bool {
-        let (deferred, handlers) = {
-            let mut state = self.state.write();
-            let State {
-                store,
-                views,
-                unfilled,
-                excused,
-                waiters,
-                ..
-            } = &mut *state;
-            let Some(view) = views.iter_mut().find(|view| view.id == id) else {
-                return false;
-            };
-            if view.generation != generation {
-                return true;
-            }
-            for (slot, object, verdict) in judged {
-                let is_current = store.object(*slot).is_some_and(|known| Arc::ptr_eq(known, object));
-                if is_current {
-                    view.settle(*slot, object, *verdict);
-                }
-            }
-            view.dirty = Dirty::nothing();
-            view.passing = false;
-            let mut deferred = Deferred::default();
-            if view.is_live() {
-                view.publish(Fills::Nothing, &mut deferred);
-            } else {
-                view.stage = Stage::Live;
-                let complete = view.is_complete(*unfilled, *excused);
-                if !view.handlers.is_empty() {
-                    let snapshot = view.snapshot(store);
-                    for queue in &view.handlers {
-                        deferred.merge(queue.push(&snapshot, snapshot.len(), complete));
-                    }
-                    deferred.garbage.batches.push(Taken::whole(snapshot));
-                }
-                deferred.wakers.append(&mut waiters.take());
-            }
-            (deferred, view.handlers.clone())
-        };
-        deferred.run();
-        for queue in handlers {
-            queue.report();
-        }
-        false
-    }
-
     /// Panics if what a view holds does not fit to the store, or to what its filters say now (if they are at rest).
     #[cfg(test)]
     pub(crate) fn check_view(&self, id: ViewId) {
@@ -724,7 +383,10 @@ impl<K: Object> Shared<K> {
     }
 }
 
+mod judged;
 #[cfg(test)]
 mod model;
+mod passes;
+mod reads;
 #[cfg(test)]
 mod tests;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use kube::core::{ApiResource, GroupVersionKind};
 
 use crate::filter::ObjectFilter;
+use crate::informer::deferred::discard_each;
 use crate::object::Object;
 
 /// Whether an object is visible.
@@ -33,6 +34,13 @@ pub(crate) struct Criterion {
 /// Whether these are the core `Namespace` objects, which a filter by namespaces decides about by their names.
 pub(crate) fn is_namespace_kind(group: &str, kind: &str) -> bool {
     group.is_empty() && kind == "Namespace"
+}
+
+/// Filters are the user's: a second panic of their drops while the first one unwinds would abort the process.
+impl Drop for Criteria {
+    fn drop(&mut self) {
+        discard_each(std::mem::take(&mut self.filters));
+    }
 }
 
 impl Criteria {

@@ -75,6 +75,177 @@ async fn pages_without_an_end_are_given_up() {
     rig.end().await;
 }
 
+/// A page of one object, whose body goes on with `more` every so often for a day, and never ends.
+async fn trickling(every: Duration, more: impl Fn(u64) -> String) -> (Vec<WatchErrorKind>, Vec<String>, Duration) {
+    let script = Script::new();
+    let page = script.stream();
+    // It lists again, after a pause, and that one counts.
+    script.json(&list("8", &[item_json("a", "u", 8)]));
+    let _watch = script.stream();
+    let begun = Instant::now();
+    let rig = rig(&script, paged());
+    script.requested(1).await;
+    page.send_raw(br#"{"metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"first"}}"#);
+    for number in 0..86_400 / every.as_secs() {
+        tokio::time::sleep(every).await;
+        if !rig.errors.lock().is_empty() {
+            break;
+        }
+        page.send_raw(more(number).as_bytes());
+    }
+    let took = begun.elapsed();
+    rig.at("8").await;
+    let (kinds, values) = (rig.kinds(), rig.values());
+    assert!(script.query(1).starts_with("list "), "{}", script.query(1));
+    rig.end().await;
+    (kinds, values, took)
+}
+
+// [I22] a page that trickles for ever: a byte now and then is no silence, and yet no list
+#[tokio::test(start_paused = true)]
+async fn page_that_trickles_without_anything_new_is_given_up() {
+    for every in [Duration::from_secs(1), Duration::from_secs(45)] {
+        for more in [" ", r#",{"metadata":{"name":"first"}}"#] {
+            let (kinds, values, took) = trickling(every, |_| more.to_owned()).await;
+            assert_eq!(kinds, [WatchErrorKind::Unfinished], "{more:?} each {every:?}");
+            assert_eq!(values, ["a@8"]);
+            assert!(
+                (Duration::from_mins(2)..Duration::from_mins(3)).contains(&took),
+                "{took:?}"
+            );
+        }
+    }
+}
+
+// [I22] a list that brings something new for ever has no end either
+#[tokio::test(start_paused = true)]
+async fn page_that_trickles_with_news_for_ever_is_given_up() {
+    let object = |number| format!(r#",{{"metadata":{{"name":"x{number}"}}}}"#);
+    let (kinds, values, took) = trickling(Duration::from_secs(80), object).await;
+    assert_eq!(kinds, [WatchErrorKind::Unfinished]);
+    assert_eq!(values, ["a@8"]);
+    assert!(
+        (Duration::from_mins(30)..Duration::from_mins(32)).contains(&took),
+        "{took:?}"
+    );
+}
+
+// [I22] nor have pages that each bring something new, and lead on and on
+#[tokio::test(start_paused = true)]
+async fn new_pages_for_ever_are_given_up() {
+    let script = Script::new();
+    let begun = Instant::now();
+    let rig = rig(&script, paged().initial_list(InitialList::Consistent));
+    for number in 0..86_400 {
+        script.requested(number + 1).await;
+        if !rig.errors.lock().is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        script.json(&page(
+            &format!("x{number}"),
+            &[item_json(&format!("a{number}"), "u", 1)],
+        ));
+    }
+    assert_eq!(rig.kinds(), [WatchErrorKind::Unfinished]);
+    let text = rig.errors.lock()[0].to_string();
+    assert!(
+        text.ends_with("the list has not come to its end within 30 min"),
+        "{text}"
+    );
+    assert!(
+        (Duration::from_mins(30)..Duration::from_mins(31)).contains(&begun.elapsed()),
+        "{:?}",
+        begun.elapsed()
+    );
+    rig.end().await;
+}
+
+// [I22] a slow list is none of these: something new now and then, and an end within half an hour
+#[tokio::test(start_paused = true)]
+async fn slow_page_is_waited_for() {
+    let script = Script::new();
+    let page = script.stream();
+    let _watch = script.stream();
+    let rig = rig(&script, paged());
+    script.requested(1).await;
+    page.send_raw(br#"{"metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"first"}}"#);
+    for number in 0..15 {
+        tokio::time::sleep(Duration::from_secs(80)).await;
+        page.send_raw(format!(r#",{{"metadata":{{"name":"x{number}"}}}}"#).as_bytes());
+    }
+    page.send_raw(b"]}");
+    page.end();
+    rig.at("7").await;
+    assert_eq!((rig.informer.len(), rig.kinds()), (16, Vec::new()));
+    rig.end().await;
+}
+
+// [I21] a byte that is no UTF-8 costs the object that holds it, in a list and in a watch, until a good version comes
+#[tokio::test(start_paused = true)]
+async fn byte_that_is_no_text_costs_one_object() {
+    let broken = |text: &str| text.replace("b@", "\u{1}").into_bytes();
+    let sent = |text: &str| broken(text).into_iter().map(|byte| if byte == 1 { 0xff } else { byte });
+    let both = [item_json("a", "u", 1), item_json("b", "v", 2)];
+    for streaming in [false, true] {
+        let script = Script::new();
+        let body = script.stream();
+        let options = if streaming { InformerOptions::default() } else { paged() };
+        let rig = rig(&script, options);
+        script.requested(1).await;
+        let watch = if streaming {
+            for item in &both {
+                body.send_raw(&sent(&event("ADDED", item)).chain(*b"\n").collect::<Vec<u8>>());
+            }
+            body.send(&end_bookmark("7"));
+            body
+        } else {
+            let watch = script.stream();
+            body.send_raw(&sent(&list("7", &both)).collect::<Vec<u8>>());
+            body.end();
+            watch
+        };
+        rig.at("7").await;
+        let bad = vec![(
+            "n/b".parse::<ObjectKey>().unwrap(),
+            "the object holds bytes that are not UTF-8".to_owned(),
+        )];
+        assert_eq!(rig.values(), ["a@1"], "streaming: {streaming}");
+        assert_eq!(rig.informer.undecodable(), bad);
+        assert_eq!(rig.kinds(), [WatchErrorKind::Undecodable]);
+        assert!(rig.informer.stats().error.is_none(), "nothing keeps it from going on");
+
+        watch.send(&event("MODIFIED", &item_json("b", "v", 8)));
+        rig.at("8").await;
+        assert_eq!(rig.values(), ["a@1", "b@8"]);
+        assert_eq!(rig.informer.undecodable(), []);
+        // The last good version stays.
+        watch.send_raw(
+            &sent(&event("MODIFIED", &item_json("b", "v", 9)))
+                .chain(*b"\n")
+                .collect::<Vec<u8>>(),
+        );
+        rig.at("9").await;
+        assert_eq!(rig.values(), ["a@1", "b@8"]);
+        assert_eq!(rig.informer.undecodable(), bad);
+        watch.send_raw(
+            &sent(&event("DELETED", &item_json("b", "v", 10)))
+                .chain(*b"\n")
+                .collect::<Vec<u8>>(),
+        );
+        rig.at("10").await;
+        assert_eq!(rig.values(), ["a@1"]);
+        assert_eq!(rig.informer.undecodable(), []);
+        assert_eq!(
+            rig.kinds(),
+            [WatchErrorKind::Undecodable, WatchErrorKind::Undecodable],
+            "the watch went on"
+        );
+        assert_eq!(script.requests(), 1 + usize::from(!streaming));
+        rig.end().await;
+    }
+}
+
 // [I22] pages that hold nothing are no reason to give up while others do
 #[tokio::test(start_paused = true)]
 async fn pages_may_be_empty() {

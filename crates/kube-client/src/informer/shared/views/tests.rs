@@ -1,8 +1,8 @@
 //! Views on a store without a network: each row of the table, and steps that cross.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::task::Waker;
+use std::task::{Context, Poll, Waker};
 
 use kube::core::{ApiResource, GroupVersionKind};
 
@@ -709,4 +709,73 @@ fn panics_of_objects_that_a_pass_drops_are_contained_each() {
     filter.subscribers.notify(&FilterChange::All);
     assert_eq!((shared.len(), shared.len_in(claim.id())), (0, 0));
     shared.check_view(claim.id());
+}
+
+/// A filter of which the drop panics.
+struct Undroppable;
+
+impl ObjectFilter for Undroppable {
+    fn allows(&self, _: &GroupVersionKind, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn has_synced(&self) -> bool {
+        true
+    }
+
+    fn subscribe(&self, _: FilterSubscriber) -> FilterSubscription {
+        FilterSubscription::new(|| panic!("not to be unsubscribed"))
+    }
+}
+
+impl Drop for Undroppable {
+    fn drop(&mut self) {
+        panic!("not to be dropped");
+    }
+}
+
+// [I39] the filters of one view, and what else an informer holds of its users, are dropped one by one: a second panic of their
+// drops while the first one unwinds would abort the process
+#[test]
+fn panics_of_the_drops_of_several_filters_are_contained_each() {
+    let filters = || [(); 2].map(|()| Arc::new(Undroppable) as Arc<dyn ObjectFilter>);
+    let criteria = || {
+        let criterion = |filter| Criterion {
+            filter,
+            spares_cluster_scope: false,
+        };
+        Criteria::new(&Item::api_resource(&()), filters().map(criterion).into())
+    };
+    // with the last handle, with the stop, and as the options that nobody used
+    let shared = shared();
+    let claim = shared.view(criteria());
+    upsert(&shared, &[item("a", "u", 1)]);
+    assert_eq!(shared.len_in(claim.id()), 1);
+    drop(claim);
+    assert_eq!(shared.views(), 0);
+    let claim = shared.view(criteria());
+    shared.stop();
+    drop(claim);
+    assert_eq!(shared.views(), 0);
+    let options = filters()
+        .into_iter()
+        .fold(crate::ViewOptions::default(), crate::ViewOptions::filter);
+    drop(options);
+
+    // Indexes and transforms are functions that may capture such a thing.
+    let captured = || {
+        let captured = Undroppable;
+        move || captured.has_synced()
+    };
+    let index = |name: &'static str| {
+        let captured = captured();
+        IndexDef::new(name, move |_: &Item| captured().then(|| name.to_owned()))
+    };
+    let shared = self::shared();
+    shared.add_index(&index("one")).unwrap();
+    shared.add_index(&index("other")).unwrap();
+    upsert(&shared, &[item("a", "u", 1)]);
+    drop(shared);
+    let captured = captured();
+    drop(crate::Transform::new("t", move |_: &mut Item| assert!(captured())));
 }

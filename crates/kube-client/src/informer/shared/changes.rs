@@ -1,0 +1,261 @@
+//! Every change of the cache: what a watch brought, a whole list, the end of the kind. Each is prepared without a lock (the user's
+//! code is asked: index extractors, filters), then committed and told to the handlers in one step under it; if something that
+//! has to be asked came in between, it is prepared again.
+
+use std::sync::Arc;
+
+use crate::informer::backlog::{Batch, Taken};
+use crate::informer::deferred::Deferred;
+use crate::informer::index::IndexDef;
+use crate::informer::progress::Source;
+use crate::informer::relist::Relist;
+use crate::informer::returns::Returns;
+use crate::informer::shared::views::{Judged, show, show_gone};
+use crate::informer::shared::{Shared, State};
+use crate::informer::store::{Change, Mode, Outcome, Store};
+use crate::key::ObjectKey;
+use crate::object::Object;
+use crate::sync::wake_all;
+
+/// A received change, before its index values are known.
+pub(crate) enum Received<K> {
+    Upsert(Arc<K>),
+    Delete { key: ObjectKey, last: Option<Arc<K>> },
+}
+
+/// What a change completes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fills {
+    /// Nothing: it is one of many.
+    Nothing,
+    /// The first list of a section is there, and others are still to come.
+    Section,
+    /// The first list of the last section is there.
+    Informer,
+}
+
+impl<K: Object> Shared<K> {
+    /// Applies what a section's watch brought, up to `version`, and tells the handlers.
+    pub(crate) fn apply(&self, at: usize, received: &mut Vec<Received<K>>, version: Option<String>) {
+        let mut defs: Vec<IndexDef<K>> = Vec::new();
+        let mut changes: Vec<Change<K>> = Vec::with_capacity(received.len());
+        changes.extend(received.drain(..).map(|one| match one {
+            Received::Upsert(object) => Change::Upsert {
+                object,
+                values: Vec::new(),
+            },
+            Received::Delete { key, last } => Change::Delete {
+                stale: last.is_none(),
+                key,
+                last,
+            },
+        }));
+        let mut judged = Judged::default();
+        loop {
+            self.prepare(&mut defs, &mut judged, &mut changes);
+            let mut state = self.state.write();
+            if !state.is_prepared(&defs, &judged) {
+                continue;
+            }
+            let mut outcome = Outcome::default();
+            let State {
+                store, views, sections, ..
+            } = &mut *state;
+            for (number, change) in changes.into_iter().enumerate() {
+                if let Change::Delete {
+                    key, last: Some(last), ..
+                } = &change
+                    && store.find(key.as_ref()).is_none()
+                {
+                    sections[at].progress.note_gone(last.metadata().uid);
+                }
+                let told = outcome.events.len();
+                let slot = store.apply(change, Mode::Update, &mut outcome);
+                show(views, &judged, number, slot, &outcome.events[told..]);
+            }
+            if let Some(version) = version {
+                state.sections[at].version = version;
+            }
+            let mut progressed = state.progressed(at, &outcome, Source::Watch);
+            let mut deferred = state.publish(outcome, Fills::Nothing, Some(&self.returns));
+            deferred.wakers.append(&mut progressed);
+            drop(state);
+            deferred.run();
+            return;
+        }
+    }
+
+    /// Adds the values of indexes that `defs` does not know yet, and what the filters say that were not asked yet. Runs user
+    /// code: no lock is held.
+    fn prepare(&self, defs: &mut Vec<IndexDef<K>>, judged: &mut Judged, changes: &mut [Change<K>]) {
+        let known = defs.len();
+        {
+            let state = self.state.read();
+            defs.extend(state.store.indexes().skip(known).cloned());
+            if !judged.is_current(&state.views) {
+                judged.renew(&state.views);
+            }
+        }
+        for change in &mut *changes {
+            if let Change::Upsert { object, values } = change {
+                values.extend(defs[known..].iter().map(|def| def.values(object)));
+            }
+        }
+        judged.ask(changes);
+    }
+
+    /// Only a section's resource version moved (a bookmark).
+    pub(crate) fn set_version(&self, at: usize, version: String) {
+        let progressed = {
+            let mut state = self.state.write();
+            state.sections[at].version = version;
+            state.progressed(at, &Outcome::default(), Source::Watch)
+        };
+        wake_all(progressed);
+    }
+
+    /// A list of a section's newest state is about to be asked for; gives its number.
+    pub(crate) fn begin_list(&self, at: usize) -> u64 {
+        self.state.write().sections[at].progress.begin_list()
+    }
+
+    /// Reads the store while a list is collected; `f` must not call user code.
+    pub(crate) fn with_store<R>(&self, f: impl FnOnce(&Store<K>) -> R) -> R {
+        f(&self.state.read().store)
+    }
+
+    /// Puts a whole list in the place of a section's old state, in one step, and tells the handlers the difference.
+    pub(crate) fn replace(&self, at: usize, relist: &Relist<K>, version: String) {
+        let mut defs: Vec<IndexDef<K>> = Vec::new();
+        let upserts = relist.fresh().map(|object| Change::Upsert {
+            object: Arc::clone(object),
+            values: Vec::new(),
+        });
+        let mut changes: Vec<Change<K>> = upserts.collect();
+        let mut judged = Judged::default();
+        loop {
+            self.prepare(&mut defs, &mut judged, &mut changes);
+            let mut state = self.state.write();
+            if !state.is_prepared(&defs, &judged) {
+                continue;
+            }
+            let mut outcome = Outcome::default();
+            let State {
+                store, views, sections, ..
+            } = &mut *state;
+            let section = &mut sections[at];
+            let gone: Vec<u32> = store
+                .iter_in(section.namespace.as_deref())
+                .filter(|(slot, object)| !relist.contains(*slot, object.metadata().key_ref()))
+                .map(|(slot, _)| slot)
+                .collect();
+            for slot in gone {
+                let told = outcome.events.len();
+                store.delete(slot, None, true, &mut outcome);
+                show_gone(views, slot, &outcome.events[told..]);
+            }
+            let first = !std::mem::replace(&mut section.filled, true);
+            let begins = !std::mem::replace(&mut section.listed, true);
+            section.version = version;
+            let mode = match begins {
+                true => Mode::Fill,
+                false if relist.keeps_unchanged() => Mode::Update,
+                false => Mode::Rebuild,
+            };
+            for (number, change) in changes.into_iter().enumerate() {
+                let told = outcome.events.len();
+                let slot = store.apply(change, mode, &mut outcome);
+                show(views, &judged, number, slot, &outcome.events[told..]);
+            }
+            state.unfilled -= usize::from(first);
+            let fills = match (first, begins) {
+                (true, _) if state.unfilled == 0 => Fills::Informer,
+                (true, _) | (false, true) => Fills::Section,
+                (false, false) => Fills::Nothing,
+            };
+            let source = Source::List {
+                newest: relist.newest,
+                first,
+            };
+            let mut progressed = state.progressed(at, &outcome, source);
+            let mut deferred = state.publish(outcome, fills, None);
+            deferred.wakers.append(&mut progressed);
+            if fills != Fills::Nothing {
+                deferred.wakers.append(&mut state.waiters.take());
+            }
+            drop(state);
+            deferred.run();
+            return;
+        }
+    }
+
+    /// The kind is gone, or known not to be there: nothing is left of it, and delayed views wait for it no longer. Until the
+    /// next list, which is a first one again.
+    pub(crate) fn clear(&self) {
+        let deferred = {
+            let mut state = self.state.write();
+            let mut outcome = Outcome::default();
+            let State {
+                store, views, sections, ..
+            } = &mut *state;
+            let slots: Vec<u32> = store.iter().map(|(slot, _)| slot).collect();
+            for slot in slots {
+                let told = outcome.events.len();
+                store.delete(slot, None, true, &mut outcome);
+                show_gone(views, slot, &outcome.events[told..]);
+            }
+            for section in sections.iter_mut() {
+                section.listed = false;
+                section.version.clear();
+            }
+            let mut wakers = Vec::new();
+            for at in 0..state.sections.len() {
+                wakers.append(&mut state.progressed(at, &outcome, Source::Watch));
+            }
+            let mut deferred = state.publish(outcome, Fills::Nothing, None);
+            if !std::mem::replace(&mut state.excused, true) {
+                for view in &state.views {
+                    view.excuse(&mut deferred);
+                }
+            }
+            wakers.append(&mut state.waiters.take());
+            deferred.wakers.append(&mut wakers);
+            deferred
+        };
+        deferred.run();
+        self.report();
+    }
+}
+
+impl<K: Object> State<K> {
+    /// Whether changes can be committed: nothing was added meanwhile that has to be computed for them, and no filter moved on.
+    fn is_prepared(&self, defs: &[IndexDef<K>], judged: &Judged) -> bool {
+        self.store.indexes().len() == defs.len() && judged.is_current(&self.views)
+    }
+
+    /// Pushes the events to every handler, to be given back to `returns`.
+    fn publish(&mut self, outcome: Outcome<K>, fills: Fills, returns: Option<&Arc<Returns<K>>>) -> Deferred<K> {
+        let mut deferred = Deferred::default();
+        deferred.garbage.objects = outcome.garbage;
+        for view in &mut self.views {
+            view.publish(fills, &mut deferred);
+        }
+        if self.handlers.is_empty() || (outcome.events.is_empty() && fills != Fills::Informer) {
+            deferred.garbage.events = outcome.events;
+            return deferred;
+        }
+        let initial = match fills {
+            Fills::Nothing => 0,
+            Fills::Section | Fills::Informer => outcome.events.len(),
+        };
+        let batch = match returns {
+            Some(returns) => Batch::returning(outcome.events, returns),
+            None => Batch::from(outcome.events),
+        };
+        for queue in &self.handlers {
+            deferred.merge(queue.push(&batch, initial, fills == Fills::Informer));
+        }
+        deferred.garbage.batches.push(Taken::whole(batch));
+        deferred
+    }
+}

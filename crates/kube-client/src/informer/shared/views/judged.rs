@@ -1,0 +1,104 @@
+//! What the filters of each view say of the changes of one step, asked before the lock is taken.
+
+use std::sync::Arc;
+
+use super::{Stage, ViewId, ViewState};
+use crate::event::Event;
+use crate::informer::store::Change;
+use crate::informer::view::criteria::{Criteria, Verdict};
+use crate::object::Object;
+
+/// What the filters of each view say of some changes.
+#[derive(Default)]
+pub(in crate::informer::shared) struct Judged {
+    columns: Vec<Column>,
+}
+
+/// What one view's filters say.
+struct Column {
+    id: ViewId,
+    generation: u64,
+    // `None` if nothing has to be asked.
+    criteria: Option<Arc<Criteria>>,
+    // Of the first change, and of those after it: most batches have one.
+    first: Option<Verdict>,
+    rest: Vec<Verdict>,
+}
+
+impl Judged {
+    /// Whether these are all views, each at the generation under which it was asked.
+    pub(in crate::informer::shared) fn is_current<K: Object>(&self, views: &[ViewState<K>]) -> bool {
+        let same = |(column, view): (&Column, &ViewState<K>)| column.is_of(view);
+        self.columns.len() == views.len() && self.columns.iter().zip(views).all(same)
+    }
+
+    /// Forgets what is no longer current, and notes what there is to ask.
+    pub(in crate::informer::shared) fn renew<K: Object>(&mut self, views: &[ViewState<K>]) {
+        let mut known = std::mem::take(&mut self.columns);
+        self.columns.reserve_exact(views.len());
+        for view in views {
+            let at = known.iter().position(|column| column.is_of(view));
+            self.columns.push(
+                at.map_or_else(
+                    || Column {
+                        id: view.id,
+                        generation: view.generation,
+                        criteria: (view.stage != Stage::Waiting && !view.criteria.shows_all())
+                            .then(|| Arc::clone(&view.criteria)),
+                        first: None,
+                        rest: Vec::new(),
+                    },
+                    |at| known.swap_remove(at),
+                ),
+            );
+        }
+    }
+
+    /// Asks what was not asked yet. Runs user code: no lock is held.
+    pub(in crate::informer::shared) fn ask<K: Object>(&mut self, changes: &[Change<K>]) {
+        for column in self.columns.iter_mut().filter(|column| column.first.is_none()) {
+            let Some(criteria) = &column.criteria else { continue };
+            let mut verdicts = changes.iter().map(|change| match change {
+                Change::Upsert { object, .. } => criteria.judge(&**object),
+                Change::Delete { .. } => Verdict::Hidden,
+            });
+            column.first = verdicts.next();
+            column.rest.extend(verdicts);
+        }
+    }
+}
+
+impl Column {
+    fn is_of<K: Object>(&self, view: &ViewState<K>) -> bool {
+        self.id == view.id && self.generation == view.generation
+    }
+
+    fn verdict(&self, at: usize) -> Verdict {
+        match (&self.criteria, at.checked_sub(1)) {
+            (None, _) => Verdict::Visible,
+            (Some(_), None) => self.first.unwrap_or(Verdict::Hidden),
+            (Some(_), Some(at)) => self.rest.get(at).copied().unwrap_or(Verdict::Hidden),
+        }
+    }
+}
+
+/// Shows each view what one change of the store came to.
+pub(in crate::informer::shared) fn show<K: Object>(
+    views: &mut [ViewState<K>],
+    judged: &Judged,
+    at: usize,
+    slot: Option<u32>,
+    events: &[Event<K>],
+) {
+    let Some(slot) = slot else { return };
+    for (view, column) in views.iter_mut().zip(&judged.columns) {
+        view.show(slot, column.verdict(at), events);
+    }
+}
+
+/// Shows each view that an object is gone.
+pub(in crate::informer::shared) fn show_gone<K: Object>(views: &mut [ViewState<K>], slot: u32, events: &[Event<K>]) {
+    for view in views {
+        view.show(slot, Verdict::Hidden, events);
+    }
+}
