@@ -144,6 +144,7 @@ mod object;
 pub mod recovery;
 #[cfg(test)]
 mod sample;
+mod selector;
 pub mod slim;
 mod sync;
 #[cfg(any(test, feature = "fake"))]
@@ -181,6 +182,7 @@ pub use crate::informer::view::{View, ViewOptions};
 pub use crate::informer::{Informer, InformerId};
 pub use crate::key::{ObjectKey, ParseKeyError};
 pub use crate::object::{Labels, Metadata, Object, Representation, Scope};
+pub use crate::selector::{LabelSelectorError, check_labels};
 /// The in-memory API server that fake clients talk to.
 #[cfg(feature = "fake")]
 pub use fake_apiserver;
