@@ -146,11 +146,11 @@ async fn stopped_client_shows_the_last_state() {
     let unsynced = Client::<ConfigMap>::filtered(&cluster, Filter::default().labels(labelled("late"))).unwrap();
     let by_name = |map: &ConfigMap| map.metadata.name.clone();
     let before = client.index("name", by_name).unwrap();
-    server.in_memory().unwrap().inject(
-        fake_apiserver::Rule::new(fake_apiserver::Fault::Latency(std::time::Duration::from_secs(1000)))
-            .user_agent("client-case")
-            .verb(fake_apiserver::Verb::List),
-    );
+    for verb in [fake_apiserver::Verb::List, fake_apiserver::Verb::Watch] {
+        let late = fake_apiserver::Fault::Latency(std::time::Duration::from_secs(1000));
+        let rule = fake_apiserver::Rule::new(late).resource("configmaps").verb(verb);
+        server.in_memory().unwrap().inject(rule);
+    }
     cluster.start();
     let waiting = (client.synced(), unsynced.synced());
     cluster.end().await;
