@@ -6,6 +6,7 @@ mod ensure;
 mod errors;
 mod finalizers;
 mod owners;
+mod races;
 mod reads;
 mod retry;
 mod subresources;

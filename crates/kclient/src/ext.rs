@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::traits::{Informer, Writer};
 use crate::write::retry::{self, EditOutcome, to_json};
-use crate::write::{Absence, Deleted, Operation, Outcome, Patch, Subresource, SubresourceCall, WriteError};
+use crate::write::{Absence, Deleted, Operation, Outcome, Patch, Subresource, SubresourceCall, WriteError, brief};
 
 /// Closures as handlers and indexes. Implemented for every [`Informer`].
 pub trait InformerExt<K: Object>: Informer<K> {
@@ -364,6 +364,6 @@ fn from_json<A: DeserializeOwned>(
         operation,
         kind: name.to_owned(),
         key: key.clone(),
-        source,
+        source: brief(source),
     })
 }

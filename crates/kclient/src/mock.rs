@@ -66,7 +66,21 @@
 //! registers and in which order it calls; whether it is right about the API server is for a test with
 //! `testing::TestClient` (feature `testing`), which costs no more.
 //!
-//! An [`Index`] comes only from an informer, mostly one of `TestClient`: `expect_add_index` has to return such a one.
+//! What `expect_add_index` returns is made of the objects that the test wants it to find:
+//!
+//! ```
+//! use k8s_openapi::api::core::v1::Pod;
+//! use kclient::mock::MockInformer;
+//! use kclient::{Index, InformerExt};
+//!
+//! let mut web = Pod::default();
+//! web.metadata.name = Some("web".to_owned());
+//! let mut pods = MockInformer::<Pod>::new();
+//! pods.expect_add_index().returning(move |def| Ok(Index::detached(def, [web.clone()])));
+//!
+//! let by_name = pods.index("name", |pod: &Pod| pod.metadata.name.clone()).expect("the only one of its name");
+//! assert_eq!(by_name.get("web").len(), 1);
+//! ```
 
 #![expect(
     clippy::ref_option_ref,

@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::{GroupVersionKind, Selector};
 use kube_client::{
     Event, FilterChange, FilterSubscriber, FilterSubscribers, FilterSubscription, HandlerOptions, InformerOptions,
-    Informers, Metadata, Object, ObjectFilter, RegisterError, Registration, on_batch,
+    Informers, Metadata, Object, ObjectFilter, RegisterError, Registration, check_labels, on_batch,
 };
 
 /// Shows the objects of the namespaces that label selectors select, and those `Namespace` objects; other cluster-scoped
@@ -137,7 +137,10 @@ fn parse(selectors: impl IntoIterator<Item = LabelSelector>) -> Result<Vec<Selec
                     return Err(invalid(format!("{} {} {need}", requirement.key, requirement.operator)));
                 }
             }
-            Selector::try_from(selector).map_err(|error| invalid(error.to_string()))
+            let selector = Selector::try_from(selector).map_err(|error| invalid(error.to_string()))?;
+            // No server sees it, and none would say that it can never match.
+            check_labels(&selector).map_err(|error| invalid(error.to_string()))?;
+            Ok(selector)
         })
         .collect()
 }
@@ -148,7 +151,7 @@ impl DiscoveryNamespaces {
     ///
     /// # Errors
     ///
-    /// [`SelectorError`] for an unknown operator, missing or superfluous values.
+    /// [`SelectorError`] for an unknown operator, missing or superfluous values, and for keys and values that no label can have.
     pub fn new(selectors: impl IntoIterator<Item = LabelSelector>) -> Result<Self, SelectorError> {
         Ok(Self {
             inner: Arc::new(Inner {
@@ -384,6 +387,21 @@ mod tests {
             (requirement("a", "In", &[]), "a In needs values"),
             (requirement("a", "Exists", &["b"]), "a Exists takes no values"),
             (requirement("", "Exists", &[]), "a requirement has no key"),
+            (
+                requirement("a", "In", &["b c"]),
+                "`a in (b c)` is not a label selector: \"b c\" cannot be the value of a label",
+            ),
+            (
+                requirement("a/b/c", "DoesNotExist", &[]),
+                "`!a/b/c` is not a label selector: \"a/b/c\" cannot be the key of a label",
+            ),
+            (
+                LabelSelector {
+                    match_labels: Some([(String::new(), "x".to_owned())].into()),
+                    ..LabelSelector::default()
+                },
+                "`=x` is not a label selector: the key is empty",
+            ),
         ] {
             let error = DiscoveryNamespaces::new([LabelSelector::default(), bad]).unwrap_err();
             assert_eq!((error.number, error.reason.as_str()), (1, reason));

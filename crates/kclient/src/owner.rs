@@ -38,7 +38,7 @@ use crate::handler::group;
 /// - What the server or the collector would not accept is refused: an owner with a namespace owns objects of that namespace
 ///   only, one without a namespace owns any.
 /// - References are told apart by group, kind and name. A reference to this owner in another version, or to a former object of
-///   its name, is brought up to date; all other references stay as they are, well formed or not.
+///   its name, is brought up to date, and of several one is left; all other references stay as they are, well formed or not.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Owner {
     /// Without `controller` and `blockOwnerDeletion`.
@@ -164,11 +164,20 @@ impl Owner {
     /// The reference to this owner in the object, added if there was none.
     fn mark<'a, K: kube::Resource>(&self, object: &'a mut K) -> &'a mut OwnerReference {
         let references = object.meta_mut().owner_references.get_or_insert_default();
-        let at = references.iter().position(|reference| self.is_same(reference));
-        let at = at.unwrap_or_else(|| {
-            references.push(self.reference.clone());
-            references.len() - 1
-        });
+        let ours = |reference: &OwnerReference| self.is_same(reference);
+        // The one that manages it, if there are several: they may be of former objects of the name.
+        let controls = references
+            .iter()
+            .position(|known| ours(known) && known.controller == Some(true));
+        let at = controls
+            .or_else(|| references.iter().position(ours))
+            .unwrap_or_else(|| {
+                references.push(self.reference.clone());
+                references.len() - 1
+            });
+        let mut others = 0..;
+        references.retain(|reference| others.next() == Some(at) || !ours(reference));
+        let at = references.iter().position(ours).unwrap_or_default();
         let reference = &mut references[at];
         reference.api_version.clone_from(&self.reference.api_version);
         reference.uid.clone_from(&self.reference.uid);

@@ -80,6 +80,9 @@ pub trait Informer<K: Object>: Reader<K> {
 ///
 /// Every method is one request, and returns what the server answered. The cache follows later, by the watch.
 ///
+/// A request takes as long as the server does: there is no limit of time but that of the connection, if its configuration sets
+/// one. In a reconciler, [`timeout`](crate::queue::QueueBuilder::timeout) is one.
+///
 /// # Errors
 ///
 /// All methods: [`WriteError`]. What is wrong with a request in itself is told before it is sent: a kind that lives in namespaces

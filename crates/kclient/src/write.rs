@@ -13,7 +13,7 @@ use kube::api::{PatchParams, PostParams};
 use kube::core::Selector;
 use serde_json::Value;
 
-pub(crate) use attempt::body;
+pub(crate) use attempt::{body, brief};
 pub use error::{Operation, WriteError, ignore_not_found};
 pub(crate) use request::Endpoint;
 pub use retry::EditOutcome;

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::informer::InformerId;
 use crate::informer::options::Namespaces;
+use crate::selector::LabelSelectorError;
 use crate::serialize::optional_text;
 
 /// A client could not be built. A retry cannot help before the environment or the configuration changes.
@@ -184,8 +185,16 @@ pub enum RegisterError {
         /// The resource that was asked for.
         resource: String,
     },
-    /// The registration was made on another informer.
-    #[error("the registration belongs to another informer than {informer}")]
+    /// The label selector is none that a server accepts, or would select something else once it is text.
+    #[error("cannot watch {resource}: {labels}")]
+    InvalidLabels {
+        /// The resource that was asked for.
+        resource: String,
+        /// What is wrong with the selector.
+        labels: LabelSelectorError,
+    },
+    /// The registration was made on another informer, or through another client.
+    #[error("the handler was registered elsewhere than on this one of {informer}")]
     ForeignRegistration {
         /// The informer that was asked to remove it.
         informer: Box<InformerId>,

@@ -144,6 +144,7 @@ mod object;
 pub mod recovery;
 #[cfg(test)]
 mod sample;
+mod selector;
 mod serialize;
 pub mod slim;
 mod sync;
@@ -182,6 +183,7 @@ pub use crate::informer::view::{View, ViewOptions};
 pub use crate::informer::{Informer, InformerId};
 pub use crate::key::{ObjectKey, ParseKeyError};
 pub use crate::object::{Labels, Metadata, Object, Representation, Scope};
+pub use crate::selector::{LabelSelectorError, check_labels};
 /// The in-memory API server that fake clients talk to.
 #[cfg(feature = "fake")]
 pub use fake_apiserver;

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kclient::handler::{QueueHandlers, object_handler};
 use kclient::queue::{Action, Queue};
-use kclient::{Client, Event, Filter, HandlerOptions, Informer, InformerExt, ObjectKey, Reader, WriterExt};
+use kclient::{
+    Client, Event, Filter, HandlerOptions, Informer, InformerExt, ObjectKey, Reader, RegisterError, WriterExt,
+};
 use kube::core::{Expression, Selector};
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -107,6 +109,63 @@ async fn synced_waits_for_handlers_and_never_goes_back() {
     );
     cluster.end().await;
     assert!(client.synced().await.is_ok(), "it has synced once");
+}
+
+// [D6] a client removes its own handlers, and not those of others who share the informer
+#[tokio::test(start_paused = true)]
+async fn handlers_of_another_client_are_not_removed() {
+    let cluster = cluster(&Server::fake());
+    let (one, other) = (
+        Client::<ConfigMap>::new(&cluster).unwrap(),
+        Client::<ConfigMap>::new(&cluster).unwrap(),
+    );
+    let (ours, theirs) = (one.on_event("ours", |_| {}), other.on_event("theirs", |_| {}));
+    let error = one.shutdown_handler(&theirs).unwrap_err();
+    assert!(matches!(error, RegisterError::ForeignRegistration { .. }));
+    assert_eq!(
+        error.to_string(),
+        "the handler was registered elsewhere than on this one of configmaps/v1"
+    );
+    assert!(!theirs.is_stopped());
+    // A clone is the same client, and a second time is no error.
+    for _ in 0..2 {
+        one.clone().shutdown_handler(&ours).unwrap();
+        assert!(ours.is_stopped() && !theirs.is_stopped());
+    }
+    cluster.end().await;
+}
+
+// A client whose cluster was stopped shows the last state, goes on writing, and says of new handlers that they will hear nothing
+#[tokio::test(start_paused = true)]
+async fn stopped_client_shows_the_last_state() {
+    let server = Server::fake();
+    let namespace = server.namespace().await;
+    maps(&server).create_object(&map(&namespace, "a", "1")).await.unwrap();
+    let cluster = cluster(&server);
+    let client = Client::<ConfigMap>::new(&cluster).unwrap();
+    let unsynced = Client::<ConfigMap>::filtered(&cluster, Filter::default().labels(labelled("late"))).unwrap();
+    let by_name = |map: &ConfigMap| map.metadata.name.clone();
+    let before = client.index("name", by_name).unwrap();
+    for verb in [fake_apiserver::Verb::List, fake_apiserver::Verb::Watch] {
+        let late = fake_apiserver::Fault::Latency(std::time::Duration::from_secs(1000));
+        let rule = fake_apiserver::Rule::new(late).resource("configmaps").verb(verb);
+        server.in_memory().unwrap().inject(rule);
+    }
+    cluster.start();
+    let waiting = (client.synced(), unsynced.synced());
+    cluster.end().await;
+    assert_eq!(waiting.0.await, Err(kclient::Stopped));
+    assert_eq!(waiting.1.await, Err(kclient::Stopped));
+
+    let a = key(&namespace, "a");
+    assert!(client.get(&a).is_none() && before.get("a").is_empty() && !client.has_synced());
+    let late = client.on_event("late", |_| panic!("it hears nothing"));
+    assert!(late.is_stopped() && !late.has_synced());
+    assert_eq!(late.synced().await, Err(kclient::Stopped));
+    client.shutdown_handler(&late).unwrap();
+    client.shutdown_handlers();
+    client.start();
+    client.delete_object(&a).await.unwrap();
 }
 
 // [H2] on a server: create, update and delete reach the queue's reconciler, which finds the state in the cache

@@ -198,7 +198,75 @@ async fn flapping_kind(server: Server) {
     cluster.end().await;
 }
 
+// [D2] [D5] two versions of one kind, each served or not, the definition there or not, five hundred times at random: each client
+// ends with its own truth
+async fn flapping_versions(server: Server) {
+    let rounds = if server.in_memory().is_some() { 500 } else { 6 };
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let (namespace, widgets) = (server.namespace().await, Widgets::new(&server));
+    let cluster = cluster(&server);
+    let watching = [watch(&cluster, &widgets, "v1"), watch(&cluster, &widgets, "v2")];
+    cluster.sync().await;
+    let tasks = cluster.stats().tasks;
+    let (mut defined, mut objects) = (false, Vec::new());
+    for round in 0..=rounds {
+        let mut served = [false, false];
+        if !defined {
+            widgets.define().await;
+            (defined, served[0]) = (true, true); // v1 alone
+        } else if random.u8(..3) == 0 {
+            widgets.undefine().await;
+            defined = false;
+            objects.clear();
+        } else {
+            // One of them at least, or the server refuses it.
+            served = [[true, true], [true, false], [false, true]][random.usize(..3)];
+            widgets.serve(&[("v1", served[0]), ("v2", served[1])]).await;
+        }
+        // To look each time would leave no race.
+        if random.u8(..8) > 0 && round < rounds {
+            continue;
+        }
+        if served[0] {
+            objects.push(format!("w{round:03}"));
+            create(&server, &widgets, &namespace, &objects[objects.len() - 1]).await;
+        }
+        for (watching, served) in watching.iter().zip(served) {
+            let (state, expected) = match served {
+                true => (Activation::Active, objects.clone()),
+                false => (Activation::Absent, Vec::new()),
+            };
+            watching.reach(state).await;
+            let read = async || names(&watching.client, None);
+            assert_eventually("what is there", read, |names| *names == expected).await;
+            let told = async || {
+                let held = watching.log.folded();
+                held.keys().map(|key| key.name().to_owned()).collect::<Vec<_>>()
+            };
+            assert_eventually("what the handler holds", told, |names| *names == expected).await;
+            assert!(watching.client.has_synced());
+        }
+    }
+    if defined {
+        widgets.undefine().await;
+    }
+    for watching in &watching {
+        watching.reach(Activation::Absent).await;
+        watching.assert_empty();
+    }
+    assert_eventually(
+        "the tasks of before",
+        async || cluster.stats().tasks,
+        |now| *now == tasks,
+    )
+    .await;
+    cluster.end().await;
+}
+
 cases!(
+    flapping_versions,
     kind_goes_and_comes_again,
     versions_come_and_go,
     minimum_version_of_a_delayed_kind,

@@ -376,6 +376,20 @@ async fn wait_fired_fails_when_the_rule_is_removed_meanwhile() {
     });
 }
 
+#[tokio::test(start_paused = true)]
+#[should_panic(expected = "the rule has fired 0 times within 600s, not 1: was anything asked that it matches")]
+async fn wait_fired_fails_for_a_rule_that_nothing_meets() {
+    let faults = Faults::seeded(0);
+    let handle = faults.add(Rule::new(Fault::Compact).resource("deployments"));
+    // Somebody who never rests, so that time passes in steps.
+    tokio::join!(handle.wait_fired(1), async {
+        loop {
+            faults.plan(&request("GET", "/apis/apps/v1/namespaces/a/deployments"));
+            tokio::time::sleep(Duration::from_secs(60)).await;
+        }
+    });
+}
+
 #[tokio::test]
 #[should_panic(expected = "the rule fires at most 1 times, not 2")]
 async fn wait_fired_fails_for_more_than_the_rule_may_fire() {

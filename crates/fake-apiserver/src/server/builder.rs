@@ -52,7 +52,10 @@ pub enum BuildError {
     #[error("the object cannot be written as JSON")]
     Encode(#[source] serde_json::Error),
     /// The value has no `apiVersion` and `kind` that the server knows.
-    #[error("no kind {kind:?} in version {api_version:?} is served")]
+    #[error(
+        "no kind {kind:?} in version {api_version:?} is served (a custom kind needs its definition: among the objects to start with, \
+         or loaded before)"
+    )]
     UnknownKind {
         /// `apiVersion` of the value.
         api_version: String,

@@ -207,6 +207,12 @@ impl<K: Object> Informer<K> for ReadClient<K> {
     }
 
     fn shutdown_handler(&self, registration: &Registration) -> Result<(), RegisterError> {
+        // Others who share the informer keep theirs. One that was removed before may be known no longer.
+        if !registration.is_stopped() && !self.handlers().contains(registration) {
+            return Err(RegisterError::ForeignRegistration {
+                informer: Box::new(self.informer().id().clone()),
+            });
+        }
         self.inner.view.remove_handler(registration)?;
         self.handlers().retain(|known| !known.is_stopped());
         Ok(())

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::ApiResource;
 use kube_client::{Event, EventHandler, Handled, Object, ObjectKey, Scope};
 
-use super::queued::{LOW_PRIORITY, priority};
+use super::queued::{LOW_PRIORITY, add_each, priority};
 use crate::queue::{AddOptions, Queue};
 
 /// Adds to `queue` the keys of the owners of kind `P` of every object that is added, changed or deleted: how a controller of
@@ -17,19 +17,21 @@ use crate::queue::{AddOptions, Queue};
 /// - An owner matches by group and kind, in any version.
 /// - Its key has the owner's name and the object's namespace; no namespace if `P` is cluster-scoped.
 /// - For an update, the owners of the old and of the new state, each once.
-/// - A malformed reference is logged and skipped; the others count.
+/// - A malformed reference is logged and skipped; the others count. So is one from an object without a namespace to a kind that
+///   lives in namespaces: nobody could say which of them is meant.
 pub fn enqueue_for_parent<P: Object<DynamicType: Default>>(queue: &Queue<ObjectKey>) -> ParentHandler {
     let dynamic_type = P::DynamicType::default();
     enqueue_for_parent_kind(queue, &P::api_resource(&dynamic_type), P::scope(&dynamic_type))
 }
 
-/// As [`enqueue_for_parent`], for a parent kind that is known at run time only.
+/// As [`enqueue_for_parent`], for a parent kind that is known at run time only. Of [`Scope::Unknown`], a key has the object's
+/// namespace, if that has one.
 pub fn enqueue_for_parent_kind(queue: &Queue<ObjectKey>, parent: &ApiResource, scope: Scope) -> ParentHandler {
     ParentHandler {
         queue: queue.clone(),
         group: parent.group.clone(),
         kind: parent.kind.clone(),
-        cluster_scoped: scope == Scope::Cluster,
+        scope,
         controller_only: false,
     }
 }
@@ -39,7 +41,7 @@ pub struct ParentHandler {
     queue: Queue<ObjectKey>,
     group: String,
     kind: String,
-    cluster_scoped: bool,
+    scope: Scope,
     controller_only: bool,
 }
 
@@ -56,13 +58,16 @@ impl ParentHandler {
         Box::new(self)
     }
 
-    /// Adds the keys of one object's owners that are not among `keys` yet.
+    /// Adds the keys of one object's owners.
     fn collect<K: Object>(&self, object: &K, keys: &mut Vec<ObjectKey>) {
         let metadata = object.metadata();
         for owner in metadata.owners {
-            if let Err(problem) = well_formed(owner) {
+            let skip = |problem: &str| {
                 let child = metadata.key();
                 tracing::warn!(%child, ?owner, problem, "skipping a malformed owner reference");
+            };
+            if let Err(problem) = well_formed(owner) {
+                skip(problem);
                 continue;
             }
             let controls = owner.controller == Some(true);
@@ -70,11 +75,16 @@ impl ParentHandler {
             {
                 continue;
             }
-            let namespace = metadata.namespace.filter(|_| !self.cluster_scoped);
-            let key = ObjectKey::new(namespace, &owner.name);
-            if !keys.contains(&key) {
-                keys.push(key);
-            }
+            let namespace = metadata.namespace.filter(|namespace| !namespace.is_empty());
+            let key = match (self.scope, namespace) {
+                (Scope::Cluster, _) => ObjectKey::cluster(&owner.name),
+                (Scope::Namespaced, None) => {
+                    skip("the owner lives in a namespace and the object does not");
+                    continue;
+                }
+                (Scope::Namespaced | Scope::Unknown, namespace) => ObjectKey::new(namespace, &owner.name),
+            };
+            keys.push(key);
         }
     }
 }
@@ -106,10 +116,7 @@ impl<K: Object> EventHandler<K> for ParentHandler {
                 self.collect(&**old, &mut keys);
             }
             self.collect(&**event.object(), &mut keys);
-            for key in keys {
-                self.queue
-                    .add_with(&key, AddOptions::priority(priority(event, LOW_PRIORITY)));
-            }
+            add_each(&self.queue, &keys, AddOptions::priority(priority(event, LOW_PRIORITY)));
         }
         Handled::Done
     }

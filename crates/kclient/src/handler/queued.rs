@@ -5,6 +5,8 @@ use std::hash::Hash;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
+use hashbrown::HashSet;
 use kube_client::{Event, EventHandler, Handled, Object, ObjectKey};
 
 use crate::queue::{AddOptions, Queue};
@@ -42,6 +44,23 @@ pub(super) fn priority<K>(event: &Event<K>, low: i32) -> i32 {
         // A resync delivers the very same object as old and new.
         Event::Updated { old, new } if Arc::ptr_eq(old, new) => low,
         Event::Added { .. } | Event::Updated { .. } | Event::Deleted { .. } => 0,
+    }
+}
+
+/// Adds each key once. The queue merges what comes twice; this spares it the work where a worker is fast.
+pub(super) fn add_each<T>(queue: &Queue<T>, keys: &[T], options: AddOptions)
+where
+    T: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static,
+{
+    if let [only] = keys {
+        return queue.add_with(only, options);
+    }
+    // How many there are may be anybody's choice: an annotation has room for thousands of names.
+    let mut seen: HashSet<&T, RandomState> = HashSet::with_capacity_and_hasher(keys.len(), RandomState::default());
+    for key in keys {
+        if seen.insert(key) {
+            queue.add_with(key, options);
+        }
     }
 }
 
@@ -184,12 +203,7 @@ where
                 keys.extend((self.map)(old));
             }
             keys.extend((self.map)(event.object()));
-            // The queue merges what comes twice; this spares it the work where a worker is fast.
-            for (at, key) in keys.iter().enumerate() {
-                if !keys[..at].contains(key) {
-                    self.queue.add_with(key, options);
-                }
-            }
+            add_each(&self.queue, &keys, options);
         }
         Handled::Done
     }

@@ -1,6 +1,8 @@
 //! What each handler makes of events, without an informer.
 
+use std::hash::{Hash, Hasher};
 use std::io::Write;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
@@ -348,6 +350,67 @@ async fn cluster_scoped_owners_have_no_namespace() {
     let resource = kube::core::ApiResource::erase::<Node>(&());
     let mut dynamic = enqueue_for_parent_kind(&queue, &resource, kube_client::Scope::Cluster);
     assert_eq!(keys(&queue, &mut dynamic, &[added(mirror)]), ["worker-1"]);
+}
+
+// [H1] an object without a namespace cannot say in which one its owner is: skipped, instead of a key that names nothing
+#[tokio::test]
+async fn namespaced_owners_of_objects_without_a_namespace_are_skipped() {
+    let queue = queue();
+    let homeless = |namespace: Option<&str>| {
+        pod("child", |meta| {
+            meta.namespace = namespace.map(str::to_owned);
+            meta.owner_references = Some(vec![owner("apps/v1", "ReplicaSet", "web", None)]);
+        })
+    };
+    let resource = kube::core::ApiResource::erase::<ReplicaSet>(&());
+    for namespace in [None, Some("")] {
+        let mut handler = enqueue_for_parent::<ReplicaSet>(&queue);
+        assert_eq!(keys(&queue, &mut handler, &[added(homeless(namespace))]), [""; 0]);
+        // Whoever does not know the scope gets what there is.
+        let mut unknown = enqueue_for_parent_kind(&queue, &resource, kube_client::Scope::Unknown);
+        assert_eq!(keys(&queue, &mut unknown, &[added(homeless(namespace))]), ["web"]);
+    }
+    let mut unknown = enqueue_for_parent_kind(&queue, &resource, kube_client::Scope::Unknown);
+    assert_eq!(keys(&queue, &mut unknown, &[added(homeless(Some("ns")))]), ["ns/web"]);
+}
+
+/// A key that counts how often two of its kind are compared.
+#[derive(Clone, Debug)]
+struct Counted(u32, Arc<AtomicUsize>);
+
+impl PartialEq for Counted {
+    fn eq(&self, other: &Self) -> bool {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0 == other.0
+    }
+}
+
+impl Eq for Counted {}
+
+impl Hash for Counted {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+// [H3] one object that names very many keys costs a step for each, not for each pair: it may be anybody's annotation
+#[tokio::test]
+async fn very_many_keys_are_told_once_each() {
+    let queue = Queue::builder("many")
+        .reconciler(|_: Counted| async { Ok(Action::Done) })
+        .build();
+    let compared = Arc::new(AtomicUsize::new(0));
+    let mut handler = enqueue_for(&queue, {
+        let compared = Arc::clone(&compared);
+        move |_: &Pod| {
+            let compared = Arc::clone(&compared);
+            (0..5_000).map(move |n| Counted(n, Arc::clone(&compared)))
+        }
+    });
+    tell(&mut handler, &[updated(plain("a"), plain("a"))]);
+    assert_eq!(queue.len(), 5_000);
+    let compared = compared.load(Ordering::Relaxed);
+    assert!(compared < 50_000, "{compared} comparisons");
 }
 
 // [H3] owners of old and new, each once

@@ -96,6 +96,31 @@ fn references_are_brought_up_to_date() {
     assert_eq!(references(&child), json!([other, ours, odd]));
 }
 
+// Several references to former objects of the name, as when they were made without looking: one is left, or the server would find
+// two controllers and refuse it for ever
+#[test]
+fn several_references_become_one() {
+    let former = |uid: &str, controller: bool| json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": uid, "controller": controller});
+    let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "b", "uid": "b"});
+    let ours = |controller: bool| json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "a", "controller": controller});
+    let mut child = secret(&json!([
+        former("1", false),
+        other,
+        former("2", true),
+        former("3", false)
+    ]));
+    owner("a").owns(&mut child).unwrap();
+    assert_eq!(references(&child), json!([other, ours(true)]), "it manages it still");
+    let mut child = secret(&json!([former("1", false), former("2", false), other]));
+    owner("a").owns(&mut child).unwrap();
+    assert_eq!(references(&child), json!([ours(false), other]));
+    let mut child = secret(&json!([former("1", false), other, former("2", true)]));
+    owner("a").controls(&mut child).unwrap();
+    let managing: Vec<_> = child.metadata.owner_references.iter().flatten().collect();
+    let managing = managing.iter().filter(|reference| reference.controller == Some(true));
+    assert_eq!(managing.count(), 1);
+}
+
 #[test]
 fn owners_stay_in_their_namespace() {
     let refused = |owner: &Owner, child: &mut dyn FnMut(&Owner) -> Result<(), OwnerError>| {

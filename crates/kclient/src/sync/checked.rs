@@ -67,7 +67,7 @@ impl Drop for Held {
 
 /// Either of two.
 #[derive(Debug)]
-#[allow(
+#[expect(
     clippy::large_enum_variant,
     reason = "in unit tests only, where size does not matter; one of the two is large"
 )]

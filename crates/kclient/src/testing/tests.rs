@@ -176,7 +176,8 @@ async fn with_objects_says_what_it_does_not_take() {
     let text = panic_of(async { drop(TestClient::with_objects([json!({"apiVersion": "v1", "kind": "Pot"})])) }).await;
     assert_eq!(
         text,
-        "the in-memory server does not take what it should hold: no kind \"Pot\" in version \"v1\" is served"
+        "the in-memory server does not take what it should hold: no kind \"Pot\" in version \"v1\" is served (a custom kind \
+         needs its definition: among the objects to start with, or loaded before)"
     );
     let cluster = shop();
     let again = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});

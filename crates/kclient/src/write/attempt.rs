@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use http::header::{HeaderMap, RETRY_AFTER};
+use http::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use kube::client::Body;
 use kube::core::response::StatusDetails;
 use kube::core::{DynamicObject, Request, Status, request};
@@ -91,6 +91,16 @@ impl<'a> Attempt<'a> {
             return Ok(body.into());
         }
         let mut status: Status = serde_json::from_slice(&body).unwrap_or_default();
+        if is_web_page(&head.headers, &body) && matches!(head.status.as_u16(), 400 | 404 | 405 | 409 | 410 | 422 | 501)
+        {
+            // A proxy on the way may well refuse, slow down or fail. What else its codes mean is not what the API means with
+            // them: that it has no such page does not say that there is no such object.
+            status.reason = NOT_THE_API.to_owned();
+            status.message = format!(
+                "this is not the API server, its answer is {} with a web page",
+                head.status
+            );
+        }
         if status.code == 0 {
             status.code = head.status.as_u16();
         }
@@ -119,13 +129,39 @@ impl<'a> Attempt<'a> {
             operation: self.operation,
             kind: self.kind(),
             key: self.key.clone(),
-            source,
+            source: brief(source),
         })
     }
 
     pub(super) async fn object<K: DeserializeOwned>(&self, request: HttpRequest) -> Result<K, WriteError> {
         self.decode(&self.send(request).await?)
     }
+}
+
+/// The reason of what a proxy answered in the place of the API server.
+const NOT_THE_API: &str = "NotKubernetes";
+
+/// Whether the answer is HTML, as proxies send it. The API server sends JSON, and plain text for paths it does not serve.
+fn is_web_page(headers: &HeaderMap, body: &[u8]) -> bool {
+    match headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()) {
+        Some(media_type) => media_type.to_ascii_lowercase().contains("html"),
+        None => body.trim_ascii_start().starts_with(b"<"),
+    }
+}
+
+/// The most bytes of a decoding error's text that are kept.
+const LONGEST_ERROR: usize = 400;
+
+/// The error, with the middle of its text left out if that is long: it quotes what it met, which may be a whole file or a secret.
+pub(crate) fn brief(error: serde_json::Error) -> serde_json::Error {
+    let mut text = error.to_string();
+    if text.len() <= LONGEST_ERROR {
+        return error;
+    }
+    let head = text.floor_char_boundary(LONGEST_ERROR / 2);
+    let tail = text.ceil_char_boundary(text.len() - LONGEST_ERROR / 2);
+    text.replace_range(head..tail, " … ");
+    serde::de::Error::custom(text)
 }
 
 /// How long an overloaded server, or a proxy, asks to be left alone, where only the header says so. A date is not read.

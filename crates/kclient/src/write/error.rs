@@ -166,8 +166,8 @@ impl WriteError {
         }
     }
 
-    /// Whether the server's answer has this code and reason; or this code alone, where what answered was no API but a proxy,
-    /// or a path that the server does not know.
+    /// Whether the server's answer has this code and reason; or this code alone, where it says no more, as a proxy may, and as
+    /// the server does of a path that it does not know. What a web page says with a 404 is not believed.
     fn is(&self, code: u16, reason: &str) -> bool {
         self.status()
             .is_some_and(|status| status.code == code && (status.reason == reason || status.reason.is_empty()))
@@ -179,7 +179,8 @@ impl WriteError {
         self.is(409, "Conflict")
     }
 
-    /// The object, its namespace or the kind itself does not exist.
+    /// The object, its namespace or the kind itself does not exist. Only the server says so: a proxy whose web page has this
+    /// code is none, and its answer has the reason `NotKubernetes`.
     pub fn is_not_found(&self) -> bool {
         matches!(self, WriteError::KindNotInstalled { .. }) || self.is(404, "NotFound")
     }

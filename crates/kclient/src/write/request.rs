@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use http::Uri;
 use kube::api::{DeleteParams, ListParams, PatchParams, PostParams, ValidationDirective};
+use kube::core::ApiResource;
 use kube::core::params::GetParams;
-use kube::core::{ApiResource, Expression, Selector};
-use kube_client::{ObjectKey, Scope};
+use kube_client::{ObjectKey, Scope, check_labels};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -266,31 +266,6 @@ impl Endpoint {
             reason: reason.to_string(),
         }
     }
-}
-
-/// Refuses what would read as another selector once it is text: `Exists("")` alone would select everything.
-fn check_labels(selector: &Selector) -> Result<(), String> {
-    let plain = |text: &str, extra: &str| {
-        text.chars()
-            .all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c) || extra.contains(c))
-    };
-    for requirement in selector.clone() {
-        let shown = requirement.to_string();
-        let (key, values): (_, Vec<String>) = match requirement {
-            Expression::In(key, values) | Expression::NotIn(key, values) => {
-                if values.is_empty() {
-                    return Err(format!("the label selector needs values in `{shown}`"));
-                }
-                (key, values.into_iter().collect())
-            }
-            Expression::Equal(key, value) | Expression::NotEqual(key, value) => (key, vec![value]),
-            Expression::Exists(key) | Expression::DoesNotExist(key) => (key, Vec::new()),
-        };
-        if key.is_empty() || !plain(&key, "/") || !values.iter().all(|value| plain(value, "")) {
-            return Err(format!("`{shown}` is not a label selector"));
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -12,7 +12,8 @@ const VERSION_ANNOTATION: &str = "gateway.networking.k8s.io/bundle-version";
 ///
 /// A kind that matches an include pattern counts; otherwise one that matches an ignore pattern does not; any other does. A
 /// pattern is the full name of a definition (`gateways.gateway.networking.k8s.io`) or `*.` and the end of one:
-/// `*.istio.io` matches every kind of group `istio.io` and of the groups below it.
+/// `*.istio.io` matches every kind of group `istio.io` and of the groups below it. The plural alone (`gateways`) is no name of a
+/// definition, and is refused.
 ///
 /// A minimum version keeps a program from watching a version of a kind that an older bundle does not serve in the form it
 /// expects: the definition counts only if its version annotation says at least that. `v1.1.0-rc.1` counts as `1.1.0`: a
@@ -78,6 +79,7 @@ impl CrdOptions {
 
     pub(crate) fn check(self) -> Result<Rules, CrdOptionsError> {
         let minimum = |(name, version): (String, String)| match parse_version(&version) {
+            _ if !is_full_name(&name) => Err(CrdOptionsError::Name { name }),
             Some(parsed) => Ok((name, parsed)),
             None => Err(CrdOptionsError::Version { name, version }),
         };
@@ -99,6 +101,12 @@ pub enum CrdOptionsError {
     Pattern {
         /// What was given.
         pattern: String,
+    },
+    /// What was given a minimum version is not the full name of a definition.
+    #[error("not the name of a definition, expected `plural.group`: {name:?}, which was given a minimum version")]
+    Name {
+        /// What was given.
+        name: String,
     },
     /// The minimum version is no version.
     #[error("not a version, expected `1.2.3`: {version:?}, the minimum of {name}")]
@@ -126,17 +134,24 @@ enum Pattern {
     Suffix(String),
 }
 
+/// Whether a definition may be named so, or a name may end so.
+fn is_name(text: &str) -> bool {
+    text.split('.').all(|part| !part.is_empty())
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-".contains(&byte))
+}
+
+/// Whether it is a plural and a group: without a dot it is the name of no definition, and would never match.
+fn is_full_name(text: &str) -> bool {
+    text.contains('.') && is_name(text)
+}
+
 impl Pattern {
     fn parse(pattern: String) -> Result<Self, CrdOptionsError> {
-        let name = |text: &str| {
-            text.split('.').all(|part| !part.is_empty())
-                && text
-                    .bytes()
-                    .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-".contains(&byte))
-        };
         match pattern.strip_prefix("*.") {
-            Some(end) if name(end) => Ok(Self::Suffix(format!(".{end}"))),
-            None if name(&pattern) => Ok(Self::Name(pattern)),
+            Some(end) if is_name(end) => Ok(Self::Suffix(format!(".{end}"))),
+            None if is_full_name(&pattern) => Ok(Self::Name(pattern)),
             _ => Err(CrdOptionsError::Pattern { pattern }),
         }
     }
@@ -284,6 +299,7 @@ mod tests {
             "a..b",
             ".a",
             "a b.c",
+            "gateways",
         ] {
             let error = CrdOptions::default().ignore(pattern).check().unwrap_err();
             assert_eq!(
@@ -293,6 +309,10 @@ mod tests {
                 }
             );
             assert!(CrdOptions::default().include(pattern).check().is_err());
+        }
+        for name in ["", "gateways", "*.b", "A.b"] {
+            let error = CrdOptions::default().minimum_version(name, "1").check().unwrap_err();
+            assert_eq!(error, CrdOptionsError::Name { name: name.to_owned() });
         }
         let error = CrdOptions::default().minimum_version("a.b", "new").check().unwrap_err();
         assert_eq!(

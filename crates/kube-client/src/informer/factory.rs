@@ -20,6 +20,7 @@ use crate::informer::status::{InformerStats, Unfilled};
 use crate::informer::view::{View, ViewOptions};
 use crate::informer::{Cell, Informer};
 use crate::object::{Object, Scope};
+use crate::selector::check_labels;
 use crate::sync::Mutex;
 
 /// What the client does with an informer, whatever its type.
@@ -226,6 +227,7 @@ impl Informers {
     /// [`RegisterError::TransformConflict`] if it was asked for before with another transform,
     /// [`RegisterError::InvalidNamespace`] for what cannot be the name of a namespace, [`RegisterError::NoNamespaces`]
     /// for an empty set of them, [`RegisterError::OutsideNamespaces`] for others than those that the client is restricted to.
+    /// [`RegisterError::InvalidLabels`] for what is no label selector.
     /// [`RegisterError::UnknownScope`] if namespaces matter, by the options or by the client's restriction, and it is not
     /// known whether the kind lives in them, as for dynamic kinds whose [scope](InformerOptions::scope) nobody has told.
     #[track_caller]
@@ -285,6 +287,10 @@ impl Informers {
         delayed_by: Option<&Arc<Crds>>,
         asked_at: &'static Location<'static>,
     ) -> Result<Informer<K>, RegisterError> {
+        check_labels(&options.labels).map_err(|labels| RegisterError::InvalidLabels {
+            resource: InformerKey::of::<K>(dynamic_type, &options).id().resource,
+            labels,
+        })?;
         options.scope = self.scope_of::<K>(dynamic_type, options.scope);
         options.namespaces = self.covered(dynamic_type, &options)?;
         self.registry
@@ -437,6 +443,24 @@ mod tests {
             error.to_string(),
             "cannot watch items.test.io/v1: the set of namespaces is empty"
         );
+    }
+
+    // A selector is sent as text: an empty requirement would select everything.
+    #[tokio::test]
+    async fn label_selectors_that_would_mean_another_one_are_refused() {
+        use kube::core::{Expression, Selector};
+
+        let client = TestClient::new(crate::Client::new(nobody()).unwrap());
+        for odd in [
+            Expression::Exists(String::new()),
+            Expression::Equal("a".to_owned(), "b,!c".to_owned()),
+        ] {
+            let options = InformerOptions::<Item>::default().labels(Selector::from(odd));
+            let error = client.informers().typed(options).unwrap_err();
+            assert!(matches!(&error, RegisterError::InvalidLabels { .. }), "{error}");
+            let text = error.to_string();
+            assert!(text.starts_with("cannot watch items.test.io/v1: `"), "{text}");
+        }
     }
 
     // [I3] a registration that is refused changes nothing: the informer of the others does not wait for its kind from now on

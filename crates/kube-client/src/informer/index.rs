@@ -8,7 +8,9 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashSet};
 
-use crate::informer::deferred::discard;
+use crate::informer::deferred::{discard, discard_each};
+use crate::informer::options::Namespaces;
+use crate::informer::relist::Relist;
 use crate::informer::shared::Shared;
 use crate::informer::shared::views::Claim;
 use crate::object::Object;
@@ -279,6 +281,38 @@ impl<K: Object> Index<K> {
             name: Arc::from(name),
             view: None,
         }
+    }
+
+    /// An index of no informer: what `def` makes of these objects, each known by its namespace and name. For mocks of what adds
+    /// indexes; it never changes.
+    ///
+    /// ```
+    /// use k8s_openapi::api::core::v1::Node;
+    /// use kube_client::{Index, IndexDef};
+    ///
+    /// let by_zone = IndexDef::new("zone", |node: &Node| node.metadata.labels.as_ref()?.get("zone").cloned());
+    /// let mut node = Node::default();
+    /// node.metadata.name = Some("n1".to_owned());
+    /// node.metadata.labels = Some([("zone".to_owned(), "a".to_owned())].into());
+    ///
+    /// let index = Index::detached(&by_zone, [node]);
+    /// assert_eq!((index.name(), index.get("a").len(), index.get("b").len()), ("zone", 1, 0));
+    /// ```
+    pub fn detached(def: &IndexDef<K>, objects: impl IntoIterator<Item = K>) -> Self {
+        let shared = Shared::new(&Namespaces::All);
+        let mut list = Relist::new(false);
+        for object in objects {
+            discard_each(
+                shared
+                    .with_store(|store| list.upsert(store, Arc::new(object)))
+                    .into_iter()
+                    .flatten(),
+            );
+        }
+        shared.replace(0, &list, String::new());
+        // No other index can be in the way of the first one.
+        let id = shared.add_index(def).unwrap_or_default();
+        Self::new(Arc::new(shared), id, def.name())
     }
 
     /// The same index, as a view shows it.

@@ -206,6 +206,15 @@ impl Wake for OnSynced {
     }
 }
 
+/// Equal if they stand for the same handler.
+impl PartialEq for Registration {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::addr_eq(Arc::as_ptr(&self.inner), Arc::as_ptr(&other.inner))
+    }
+}
+
+impl Eq for Registration {}
+
 impl fmt::Debug for Registration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Registration")
@@ -302,5 +311,6 @@ mod tests {
             "it had synced before"
         );
         assert_ne!(registration.owner(), Registration::detached().owner());
+        assert!(registration == registration.clone() && registration != Registration::detached());
     }
 }

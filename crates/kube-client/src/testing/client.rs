@@ -37,7 +37,8 @@ impl TestClient {
 
     /// A client over an in-memory server of its own that holds these objects from the start, in one kind or as JSON; more go
     /// in with [`load`](Self::load). They need `apiVersion` and `kind`, as all Kubernetes types write them. Their namespaces
-    /// are made, unless they are among the objects.
+    /// are made, unless they are among the objects. Those of a custom kind need its definition among them:
+    /// `with_objects([json!(Site::crd()), json!(site)])`.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::client::Body;
+use kube::core::{Expression, Selector};
 use serde_json::{Value, json};
 
 use super::*;
@@ -20,13 +21,18 @@ fn answering(code: u16, body: &'static str) -> (Endpoint, Asked) {
 
 /// As [`answering`], with a `Retry-After` header.
 fn answering_with(code: u16, retry_after: Option<&'static str>, body: &'static str) -> (Endpoint, Asked) {
+    answering_as(code, retry_after.map(|value| ("Retry-After", value)), body)
+}
+
+/// As [`answering`], with a header.
+fn answering_as(code: u16, header: Option<(&'static str, &'static str)>, body: &'static str) -> (Endpoint, Asked) {
     let paths = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&paths);
     let service = tower::service_fn(move |request: http::Request<Body>| {
         seen.lock().unwrap().push(request.uri().to_string());
         let mut response = http::Response::builder().status(code);
-        if let Some(value) = retry_after {
-            response = response.header("Retry-After", value);
+        if let Some((name, value)) = header {
+            response = response.header(name, value);
         }
         let answer = response.body(Body::from(body.as_bytes().to_vec())).unwrap();
         async { Ok::<_, Infallible>(answer) }
@@ -105,6 +111,52 @@ async fn answers_that_are_no_status_keep_their_code() {
     assert_eq!(error.to_string(), "cannot fetch ConfigMap ns/a: moved");
     let error = fetch(200, "<html>").await;
     assert!(matches!(error, WriteError::Answer { .. }), "{error:?}");
+}
+
+// [W2] a proxy's web page is no word of the API: nothing is concluded from its 404, or a clean-up would count as done
+#[tokio::test]
+async fn web_pages_are_not_the_api() {
+    let key = ObjectKey::namespaced("ns", "a");
+    let page = "\n<html><head><title>404 Not Found</title></head></html>";
+    let html = Some(("Content-Type", "text/html; charset=utf-8"));
+    for (header, body) in [(None, page), (html, page), (html, "no such route")] {
+        let (endpoint, _paths) = answering_as(404, header, body);
+        let error = endpoint.fetch::<Value>(&key).await.unwrap_err();
+        assert!(!error.is_not_found() && !error.is_retryable(), "{error:?}");
+        assert_eq!(
+            error.to_string(),
+            "cannot fetch ConfigMap ns/a: this is not the API server, its answer is 404 Not Found with a web page"
+        );
+        let (endpoint, _paths) = answering_as(409, header, body);
+        assert!(!endpoint.fetch::<Value>(&key).await.unwrap_err().is_conflict());
+    }
+    // It may refuse, slow down and fail.
+    for (code, retryable) in [(401, false), (403, false), (429, true), (502, true), (503, true)] {
+        let (endpoint, _paths) = answering_as(code, html, page);
+        let error = endpoint.fetch::<Value>(&key).await.unwrap_err();
+        assert_eq!(error.is_retryable(), retryable, "{code}");
+        assert_eq!(error.is_forbidden(), code == 403);
+        assert_eq!(error.is_unauthorized(), code == 401);
+    }
+    // Plain text is what the server itself says of a path that it does not know.
+    let (endpoint, _paths) = answering_as(404, Some(("Content-Type", "text/plain")), "404 page not found\n");
+    assert!(endpoint.fetch::<Value>(&key).await.unwrap_err().is_not_found());
+}
+
+// [W1] an error quotes what it met, but not all of a large or secret value
+#[tokio::test]
+async fn errors_do_not_quote_whole_objects() {
+    let (secret, key) = ("hunter2 ".repeat(10_000), ObjectKey::namespaced("ns", "a"));
+    let body = json!({"metadata": {"name": "a"}, "data": secret}).to_string();
+    let (endpoint, _paths) = answering(200, body.leak());
+    let error = endpoint.fetch::<ConfigMap>(&key).await.unwrap_err();
+    let source = std::error::Error::source(&error).unwrap().to_string();
+    assert!(source.len() < 500, "{} bytes", source.len());
+    assert!(
+        source.starts_with("invalid type: string") && source.contains(" at line 1 column "),
+        "{source}"
+    );
+    assert!(format!("{error:?}").len() < 1_000);
 }
 
 // [W1] a delete answered by a `Status`, and one answered by the object
