@@ -79,7 +79,17 @@ impl Probe {
         let (uri, mut rest) = rest.split_once(' ').unwrap_or((rest, ""));
         let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
         let mut headers = Vec::new();
-        while let Some((name, header)) = ["accept", "content-type"].into_iter().find_map(|name| {
+        const HEADERS: [&str; 8] = [
+            "accept",
+            "content-type",
+            "content-encoding",
+            "accept-encoding",
+            "if-match",
+            "if-none-match",
+            "range",
+            "x-http-method-override",
+        ];
+        while let Some((name, header)) = HEADERS.into_iter().find_map(|name| {
             let header = rest.strip_prefix('[')?.strip_prefix(name)?.strip_prefix(':')?;
             Some((name, header))
         }) {
