@@ -63,7 +63,7 @@ impl Answer {
         let uri = request.uri.path_and_query().map_or("", |uri| uri.as_str());
         let shown = uri.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
         let text = format!(
-            "Internal Server Error: {}: failed to create RequestInfo: unable to determine kind and namespace from url, {uri}\n",
+            "Internal Server Error: {}: failed to create RequestInfo: unable to determine kind and namespace from url, {shown}\n",
             crate::gotext::go_quote(&shown)
         );
         Self {

@@ -100,7 +100,7 @@ fn other(server: &Arc<Shared>, request: &Request) -> Result<Answer, Status> {
             Answer::text(200, "ok")
         });
     }
-    if path.trim_start_matches('/').starts_with("apis//") {
+    if path.starts_with("//") || path.starts_with("/apis//") {
         return Ok(Answer::page_not_found());
     }
     // What answers for `/version` is asked about all that is below it.

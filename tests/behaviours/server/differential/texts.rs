@@ -107,7 +107,7 @@ fn json(rng: &mut Rng, value: &Value) -> Vec<u8> {
                     "\\",
                     "\\ud83d\\u0041",
                     "\u{fffd}",
-                    "\u{10ffff}",
+                    "\u{10fe00}",
                 ];
                 text.insert_str(at, pick(rng, &odd));
             }
