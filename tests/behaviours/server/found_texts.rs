@@ -322,8 +322,8 @@ async fn yaml_is_that_of_go(server: Server) {
         let request = server.request("POST", &namespace.at("configmaps?dryRun=All"));
         request.body("application/yaml", body.to_owned()).send().await
     };
-    let data = create(" metadata:\n   name: a\n data:\n   <<: {a: x, b: y}\n   a: z\n   1: 'on'\n").await;
-    assert_eq!(data.created()["data"], json!({"a": "z", "b": "y", "1": "on"}));
+    let data = create(" metadata:\n   name: a\n data:\n   <<: {a: x, b: w}\n   a: z\n   1: 'on'\n").await;
+    assert_eq!(data.created()["data"], json!({"a": "z", "b": "w", "1": "on"}));
     for (body, why) in [
         ("%YAML 1.2\n---\n{}", "yaml: found incompatible YAML document"),
         ("metadata: {name: \"a\\/\"}", "yaml: found unknown escape character"),

@@ -320,6 +320,26 @@ fn object(probe: &Probe, run: &str, mut body: Value) -> Value {
     body
 }
 
+/// Masks what each server makes anew in the metadata that a patch has copied to another place.
+fn copied(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(copied),
+        Value::Object(members) => {
+            let is_metadata = ["uid", "resourceVersion", "creationTimestamp"]
+                .iter()
+                .all(|key| members.get(*key).is_some_and(Value::is_string));
+            if is_metadata && members["uid"].as_str().and_then(uid) == Some(36) {
+                members.remove("managedFields");
+                members.insert("uid".to_owned(), "UID".into());
+                members.insert("resourceVersion".to_owned(), "RV".into());
+                members.insert("creationTimestamp".to_owned(), "TIME".into());
+            }
+            members.values_mut().for_each(copied);
+        }
+        _ => {}
+    }
+}
+
 /// Whether an event is one that the real server has made of its own accord, about addresses and ports of services: it is
 /// named after the service and the nanosecond. Of metadata alone there is no more to see.
 fn is_of_server(name: &str, event: &Value) -> bool {
@@ -343,6 +363,9 @@ fn single(kind: &Kind, object: &mut Value) {
     let Some(members) = object.as_object_mut() else { return };
     if !kind.compares_body {
         members.retain(|key, _| matches!(key.as_str(), "apiVersion" | "kind" | "metadata"));
+    }
+    for (_, value) in members.iter_mut().filter(|(key, _)| *key != "metadata") {
+        copied(value);
     }
     let Some(metadata) = members.get_mut("metadata").and_then(Value::as_object_mut) else {
         return;

@@ -118,7 +118,7 @@ fn json(rng: &mut Rng, value: &Value) -> Vec<u8> {
             text += pick(
                 rng,
                 &[" {}", "null", ",", "}", "//x", "\0", "\u{b}", "\n\n", "]", "\u{feff}"],
-            )
+            );
         }
         (11, _) => {
             if let Some(at) = text.rfind('}') {
@@ -267,7 +267,9 @@ fn yaml(rng: &mut Rng, value: &Value) -> String {
         match rng.u8(..12) {
             0 => {
                 let by = " ".repeat(rng.usize(1..4));
-                lines.iter_mut().for_each(|line| line.insert_str(0, &by));
+                for line in &mut lines {
+                    line.insert_str(0, &by);
+                }
             }
             1 => lines.insert(
                 0,

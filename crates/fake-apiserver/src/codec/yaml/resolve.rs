@@ -188,7 +188,7 @@ fn day(text: &str) -> Option<(bool, &str)> {
         .filter(|_| year.len() == 4 && year.bytes().all(|byte| byte.is_ascii_digit()))?;
     let (month, rest) = one_or_two(rest)?;
     let (day, rest) = one_or_two(rest.strip_prefix('-')?)?;
-    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     let last = match month {
         2 if leap => 29,
         2 => 28,

@@ -204,7 +204,7 @@ impl<'a> Scanner<'a> {
 
     /// Scans the next token.
     fn fetch(&mut self) -> Result<(), Mistake> {
-        self.to_next_token()?;
+        self.find_next()?;
         self.unroll(self.mark.column);
         self.need(4)?;
         let c = self.at(0);
@@ -290,7 +290,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Takes blanks, comments and line ends.
-    fn to_next_token(&mut self) -> Result<(), Mistake> {
+    fn find_next(&mut self) -> Result<(), Mistake> {
         loop {
             self.need(1)?;
             while self.at(0) == ' ' || self.at(0) == '\t' && (self.in_flow() || !self.key_allowed) {

@@ -132,11 +132,12 @@ fn anchors_are_followed() {
     ] {
         assert_eq!(read(text.as_bytes()), json, "{text}");
     }
-    let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned();
-    for level in 1..9 {
+    let levels = (1..9).map(|level| {
         let aliases = vec![format!("*a{}", level - 1); 9].join(", ");
-        bomb += &format!("a{level}: &a{level} [{aliases}]\n");
-    }
+        format!("a{level}: &a{level} [{aliases}]\n")
+    });
+    let bomb = std::iter::once("a0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned());
+    let bomb: String = bomb.chain(levels).collect();
     assert_eq!(read(bomb.as_bytes()), "yaml: document contains excessive aliasing");
 }
 
