@@ -58,6 +58,20 @@ impl Answer {
         }
     }
 
+    /// The answer for a path of which the server cannot tell what it is about.
+    pub(crate) fn untold(request: &crate::request::Request) -> Self {
+        let uri = request.uri.path_and_query().map_or("", |uri| uri.as_str());
+        let shown = uri.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        let text = format!(
+            "Internal Server Error: {}: failed to create RequestInfo: unable to determine kind and namespace from url, {shown}\n",
+            crate::gotext::go_quote(&shown)
+        );
+        Self {
+            body: text.into_bytes().into(),
+            ..Self::text(500, "")
+        }
+    }
+
     /// The answer for a path that nothing serves.
     pub(crate) fn page_not_found() -> Self {
         Self::text(404, "404 page not found\n")

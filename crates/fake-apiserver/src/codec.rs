@@ -298,22 +298,20 @@ fn typed_object(
     let root = tape.root();
     let ty = id.get();
     let mut writer = typed::Writer::new(validation != FieldValidation::Ignore, root.raw().len() + 64);
-    let slots = writer.collect(ty, root);
+    let slots = writer.collect(ty, &[root]);
     let mut meta = Meta::default();
     let mut ranges = Vec::with_capacity(4);
     for (at, field) in ty.fields.iter().enumerate() {
         match field.name {
             "kind" | "apiVersion" => {}
             "metadata" => {
-                if let Some(value) = slots.get(at).filter(|value| !value.is_null()) {
-                    writer.enter(ty, "metadata");
-                    meta = meta::parse(&mut writer, value, field.go);
-                    writer.leave();
-                }
+                writer.enter(ty, "metadata");
+                meta = meta::parse(&mut writer, &slots.all(at).collect::<Vec<_>>(), field.go);
+                writer.leave();
             }
             _ => ranges.extend(
                 writer
-                    .top_field(ty, field, slots.get(at))
+                    .top_field(ty, field, Some((&slots, at)))
                     .map(|range| (field.name, range)),
             ),
         }

@@ -11,9 +11,45 @@ pub(crate) enum Representation {
     /// The object itself.
     Full,
     /// Metadata only: `PartialObjectMetadata` or its list.
-    Metadata,
+    Metadata(MetaVersion),
     /// A table for people.
-    Table,
+    Table(MetaVersion),
+}
+
+impl Representation {
+    pub(crate) fn is_metadata(self) -> bool {
+        matches!(self, Self::Metadata(_))
+    }
+
+    pub(crate) fn is_table(self) -> bool {
+        matches!(self, Self::Table(_))
+    }
+
+    /// Tells the forms apart.
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            Self::Full => 0,
+            Self::Metadata(version) => 1 + version as u8,
+            Self::Table(version) => 3 + version as u8,
+        }
+    }
+}
+
+/// The version of a form that is made for many kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MetaVersion {
+    V1,
+    V1Beta1,
+}
+
+impl MetaVersion {
+    /// As an object has it.
+    pub(crate) fn api_version(self) -> &'static str {
+        match self {
+            Self::V1 => "meta.k8s.io/v1",
+            Self::V1Beta1 => "meta.k8s.io/v1beta1",
+        }
+    }
 }
 
 /// What a client wants.
@@ -23,6 +59,12 @@ pub(crate) enum Wanted {
     Form(Representation),
     /// One object as a list or a list as one object: refused when there is something to show.
     Unfit,
+}
+
+impl Wanted {
+    fn is_table(self) -> bool {
+        matches!(self, Self::Form(form) if form.is_table())
+    }
 }
 
 /// Where an answer is used: what may be asked for differs.
@@ -190,7 +232,7 @@ pub(crate) fn representation(
         route(accept, if reads && shape != Shape::Object { STREAMS } else { "" })?;
     }
     negotiate(accept, custom, |target| {
-        wanted(target, shape).filter(|wanted| tables || *wanted != Wanted::Form(Representation::Table))
+        wanted(target, shape).filter(|wanted| tables || !wanted.is_table())
     })
     .ok_or_else(not_acceptable)
 }
@@ -200,13 +242,15 @@ fn wanted(target: Option<Target<'_>>, shape: Shape) -> Option<Wanted> {
     let Some(target) = target else {
         return Some(Wanted::Form(Representation::Full));
     };
-    if target.group != "meta.k8s.io" || !matches!(target.version, "v1" | "v1beta1") {
-        return None;
-    }
+    let version = match (target.group, target.version) {
+        ("meta.k8s.io", "v1") => MetaVersion::V1,
+        ("meta.k8s.io", "v1beta1") => MetaVersion::V1Beta1,
+        _ => return None,
+    };
     match (target.kind, shape) {
-        ("Table", _) => Some(Wanted::Form(Representation::Table)),
+        ("Table", _) => Some(Wanted::Form(Representation::Table(version))),
         ("PartialObjectMetadata", Shape::Object | Shape::Watch) | ("PartialObjectMetadataList", Shape::List) => {
-            Some(Wanted::Form(Representation::Metadata))
+            Some(Wanted::Form(Representation::Metadata(version)))
         }
         ("PartialObjectMetadata" | "PartialObjectMetadataList", _) => Some(Wanted::Unfit),
         _ => None,
@@ -261,13 +305,19 @@ mod tests {
             (
                 format!("{table},application/json"),
                 Shape::List,
-                Ok(Wanted::Form(Representation::Table)),
+                Ok(Wanted::Form(Representation::Table(MetaVersion::V1))),
             ),
             (String::new(), Shape::List, Ok(Wanted::Form(Representation::Full))),
             (
                 metadata.to_owned(),
                 Shape::Object,
-                Ok(Wanted::Form(Representation::Metadata)),
+                Ok(Wanted::Form(Representation::Metadata(MetaVersion::V1))),
+            ),
+            // [F4] the form has the version that was asked for
+            (
+                metadata.replace("v=v1", "v=v1beta1"),
+                Shape::Object,
+                Ok(Wanted::Form(Representation::Metadata(MetaVersion::V1Beta1))),
             ),
             // [F4] the single form is refused for a list, when it is shown
             (metadata.to_owned(), Shape::List, Ok(Wanted::Unfit)),
@@ -276,12 +326,12 @@ mod tests {
             (
                 format!("application/json;q=0.1,{table}"),
                 Shape::List,
-                Ok(Wanted::Form(Representation::Table)),
+                Ok(Wanted::Form(Representation::Table(MetaVersion::V1))),
             ),
             (
                 format!("*/*,{table}"),
                 Shape::List,
-                Ok(Wanted::Form(Representation::Table)),
+                Ok(Wanted::Form(Representation::Table(MetaVersion::V1))),
             ),
             (
                 "application/json;q=0".to_owned(),

@@ -173,6 +173,18 @@ impl Request {
             .unwrap_or_default()
     }
 
+    /// Whether a path ends with a word that says what is to be done with what comes after it.
+    pub(crate) fn lacks_target(&self) -> bool {
+        let path = percent_decode(self.uri.path());
+        let mut parts = path.trim_matches('/').split('/');
+        let last = match parts.next() {
+            Some("api") => parts.nth(1),
+            Some("apis") => parts.nth(2),
+            _ => None,
+        };
+        matches!(last, Some("watch" | "proxy")) && parts.next().is_none()
+    }
+
     /// The client's name for itself.
     pub(crate) fn user_agent(&self) -> &str {
         self.header(http::header::USER_AGENT)

@@ -24,6 +24,7 @@ pub(crate) async fn route(server: &Arc<Shared>, request: &Request) -> Answer {
         return Answer::text(400, "400 Bad Request");
     }
     let answer = match (deadline::check(request), &request.path) {
+        _ if request.lacks_target() => Ok(Answer::untold(request)),
         (Err(status), _) => Err(status),
         (Ok(()), Some(path)) => resource(server, request, path).await,
         (Ok(()), None) => other(server, request),
@@ -99,7 +100,7 @@ fn other(server: &Arc<Shared>, request: &Request) -> Result<Answer, Status> {
             Answer::text(200, "ok")
         });
     }
-    if path.starts_with("/apis//") {
+    if path.starts_with("//") || path.starts_with("/apis//") {
         return Ok(Answer::page_not_found());
     }
     // What answers for `/version` is asked about all that is below it.

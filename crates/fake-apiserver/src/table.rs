@@ -6,9 +6,11 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::kinds::{Resource, TableColumn};
-use crate::object::{Object, TypeMeta, write_metadata};
+use crate::negotiate::MetaVersion;
+use crate::object::{Object, write_metadata};
 use crate::storage::Revision;
 use crate::stored::Stored;
+use crate::view::metadata_only;
 
 /// Whether a table says what its columns are: later events of a watch do not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +78,7 @@ fn columns(resource: &Resource) -> Vec<TableColumn> {
 /// Writes everything up to the first row.
 pub(crate) fn write_head(
     resource: &Resource,
-    shown: Columns,
+    (shown, version): (Columns, MetaVersion),
     rv: Revision,
     continue_token: Option<&str>,
     remaining: Option<usize>,
@@ -106,14 +108,22 @@ pub(crate) fn write_head(
     };
     let metadata = Value::Object(metadata);
     let head = format!(
-        "{{\"kind\":\"Table\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":{metadata},\
-         \"columnDefinitions\":{definitions},\"rows\":["
+        "{{\"kind\":\"Table\",\"apiVersion\":\"{}\",\"metadata\":{metadata},\
+         \"columnDefinitions\":{definitions},\"rows\":[",
+        version.api_version()
     );
     out.extend_from_slice(head.as_bytes());
 }
 
 /// Writes one row, with the metadata of its object.
-pub(crate) fn write_row(resource: &Resource, stored: &Stored, rv: Revision, now: Timestamp, out: &mut Vec<u8>) {
+pub(crate) fn write_row(
+    resource: &Resource,
+    version: MetaVersion,
+    stored: &Stored,
+    rv: Revision,
+    now: Timestamp,
+    out: &mut Vec<u8>,
+) {
     let object = stored.object();
     let age = age(&object, now);
     let cells = match cells_of(resource) {
@@ -130,11 +140,7 @@ pub(crate) fn write_row(resource: &Resource, stored: &Stored, rv: Revision, now:
     out.extend_from_slice(b"{\"cells\":");
     out.extend_from_slice(Value::Array(cells).to_string().as_bytes());
     out.extend_from_slice(b",\"object\":");
-    let type_meta = TypeMeta {
-        api_version: "meta.k8s.io/v1",
-        kind: "PartialObjectMetadata",
-    };
-    write_metadata(&stored.canonical, Some(type_meta), rv, out);
+    write_metadata(&stored.canonical, Some(metadata_only(version)), rv, out);
     out.push(b'}');
 }
 

@@ -112,16 +112,16 @@ fn custom_route(context: Context<'_>) -> Result<(), Status> {
         Verb::Delete if context.path.name.as_deref() == Some("") => Verb::DeleteCollection,
         verb => verb,
     };
+    // More segments do not count.
+    let subresource = match path.subresource.as_deref() {
+        Some(name) => Some(resource.subresource(name).ok_or_else(|| context.absent())?),
+        None => None,
+    };
     let Some(kind_verb) = kind_verb(verb) else {
         return Err(Status::method_not_supported(context.subject(), ""));
     };
-    if let Some(name) = path.subresource.as_deref() {
-        // More segments do not count.
-        match resource.subresource(name) {
-            Some(found) if found.verbs.contains(kind_verb) => {}
-            Some(_) => return Err(Status::method_not_supported(context.subject(), verb.as_str())),
-            None => return Err(context.absent()),
-        }
+    if subresource.is_some_and(|found| !found.verbs.contains(kind_verb)) {
+        return Err(Status::method_not_supported(context.subject(), verb.as_str()));
     }
     if request.verb == Verb::Patch {
         patch::patch_type(context)?;

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use crate::body::{Body, BodyError, Part, PartKind, Source};
 use crate::codec::{ContentType, FieldValidation, decode};
 use crate::kinds::Resource;
-use crate::negotiate::Representation;
+use crate::negotiate::{MetaVersion, Representation};
 use crate::object::{TypeMeta, write_metadata, write_output};
 use crate::storage::{Encoding, Revision, Versioned};
 use crate::stored::Stored;
@@ -42,10 +42,13 @@ pub(crate) struct View {
     now: jiff::Timestamp,
 }
 
-const METADATA: TypeMeta<'static> = TypeMeta {
-    api_version: "meta.k8s.io/v1",
-    kind: "PartialObjectMetadata",
-};
+/// The type of an object of which the metadata alone is shown.
+pub(crate) fn metadata_only(version: MetaVersion) -> TypeMeta<'static> {
+    TypeMeta {
+        api_version: version.api_version(),
+        kind: "PartialObjectMetadata",
+    }
+}
 
 impl View {
     pub(crate) fn new(resource: Arc<Resource>, representation: Representation, now: jiff::Timestamp) -> Self {
@@ -74,10 +77,13 @@ impl View {
     pub(crate) fn write_object(&self, stored: &Stored, rv: Revision, out: &mut Vec<u8>) {
         match self.representation {
             Representation::Full => write_output(&stored.canonical_as(&self.resource), Some(self.type_meta()), rv, out),
-            Representation::Metadata => write_metadata(&stored.canonical, Some(METADATA), rv, out),
-            Representation::Table => {
-                table::write_head(&self.resource, table::Columns::Shown, rv, None, None, out);
-                table::write_row(&self.resource, stored, rv, self.now, out);
+            Representation::Metadata(version) => {
+                write_metadata(&stored.canonical, Some(metadata_only(version)), rv, out);
+            }
+            Representation::Table(version) => {
+                let shown = table::Columns::Shown;
+                table::write_head(&self.resource, (shown, version), rv, None, None, out);
+                table::write_row(&self.resource, version, stored, rv, self.now, out);
                 out.extend_from_slice(b"]}");
             }
         }
@@ -98,8 +104,12 @@ impl View {
                 let type_meta = self.resource.custom.then(|| self.type_meta());
                 write_output(&stored.canonical_as(&self.resource), type_meta, rv, out);
             }
-            Representation::Metadata => write_metadata(&stored.canonical, Some(METADATA), rv, out),
-            Representation::Table => table::write_row(&self.resource, stored, rv, self.now, out),
+            Representation::Metadata(version) => {
+                write_metadata(&stored.canonical, Some(metadata_only(version)), rv, out);
+            }
+            Representation::Table(version) => {
+                table::write_row(&self.resource, version, stored, rv, self.now, out);
+            }
         }
     }
 
@@ -122,17 +132,19 @@ impl View {
                     head.extend_from_slice(b",\"items\":[");
                 }
             }
-            Representation::Metadata => {
-                head.extend_from_slice(b"{\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":\"meta.k8s.io/v1\",");
+            Representation::Metadata(version) => {
+                head.extend_from_slice(b"{\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":\"");
+                head.extend_from_slice(version.api_version().as_bytes());
+                head.extend_from_slice(b"\",");
                 list.write_metadata(false, &mut head);
                 // A list that is made item by item is not there until there is one.
                 head.extend_from_slice(if empty { b",\"items\":null" } else { b",\"items\":[" });
             }
-            Representation::Table => {
+            Representation::Table(version) => {
                 let more = list.continue_token.as_deref();
                 table::write_head(
                     &self.resource,
-                    table::Columns::Shown,
+                    (table::Columns::Shown, version),
                     list.rv,
                     more,
                     list.remaining,
@@ -141,7 +153,7 @@ impl View {
             }
         }
         // Go writes the keys of a custom resource list in alphabetical order.
-        let mut tail = if empty && self.representation == Representation::Metadata {
+        let mut tail = if empty && self.representation.is_metadata() {
             Vec::new()
         } else {
             b"]".to_vec()
@@ -169,7 +181,7 @@ impl View {
     pub(crate) fn encoding(&self, event: EventType) -> Encoding {
         Encoding {
             api_version: Arc::clone(&self.api_version),
-            form: self.representation as u8 * 3 + event as u8,
+            form: self.representation.number() * 3 + event as u8,
         }
     }
 
@@ -193,12 +205,14 @@ impl View {
         out.extend_from_slice(b"{\"type\":\"");
         out.extend_from_slice(event.as_bytes());
         out.extend_from_slice(b"\",\"object\":");
-        if self.representation == Representation::Table && !first {
-            table::write_head(&self.resource, table::Columns::Omitted, rv, None, None, &mut out);
-            table::write_row(&self.resource, stored, rv, self.now, &mut out);
-            out.extend_from_slice(b"]}");
-        } else {
-            self.write_object(stored, rv, &mut out);
+        match self.representation {
+            Representation::Table(version) if !first => {
+                let omitted = table::Columns::Omitted;
+                table::write_head(&self.resource, (omitted, version), rv, None, None, &mut out);
+                table::write_row(&self.resource, version, stored, rv, self.now, &mut out);
+                out.extend_from_slice(b"]}");
+            }
+            _ => self.write_object(stored, rv, &mut out),
         }
         out.extend_from_slice(b"}\n");
         out.into()

@@ -1,6 +1,6 @@
 //! Random requests to both servers: the in-memory one must answer as the real one does.
 //!
-//! The requests are good ones with up to three odd things about them (`generate`, `bodies`), about the resources of
+//! The requests are good ones with up to three odd things about them (`generate`, `oddities`, `bodies`, `texts`), about the resources of
 //! `kinds`. Each goes to both servers, in the same order; codes, reasons, texts, details, headers and the objects in the
 //! answers must be the same (`normal` masks what each server makes anew), but for the few kinds of difference in
 //! `exempt`. A difference is sent again, smaller, until nothing can be left out (`shrink`), and printed.
@@ -17,9 +17,12 @@ mod forms;
 mod generate;
 mod kinds;
 mod normal;
+mod oddities;
 mod pair;
 mod probe;
 mod shrink;
+mod texts;
+mod values;
 mod written;
 
 use std::collections::BTreeMap;

@@ -264,7 +264,108 @@ async fn names_of_pods_are_warned_of(server: Server) {
     }
 }
 
+// [F18] paths that end where they should say what they are about, and paths that begin with nothing
+async fn paths_without_a_target(server: Server) {
+    for path in ["/api/v1/watch", "/apis/apps/v1/proxy/", "/api/v1/watch?a=b&timeout=x"] {
+        let answer = server.get(path).await;
+        let shown = path.replace('&', "&amp;");
+        let text = format!(
+            "Internal Server Error: \"{shown}\": failed to create RequestInfo: unable to determine kind and namespace from \
+             url, {shown}\n"
+        );
+        assert_eq!((answer.code, answer.text()), (500, text.as_str()), "{path}");
+    }
+    for path in ["//api/v1/nodes", "//apis/apps/v1/deployments", "//apis//apps/v1"] {
+        let answer = server.get(path).await;
+        assert_eq!((answer.code, answer.text()), (404, "404 page not found\n"), "{path}");
+    }
+}
+
+// [F8] [F18] what a body has twice is read into the same place: objects come together, a wrong type is one anywhere. Of a
+// merge patch the last counts.
+async fn repeated_fields_come_together(server: Server) {
+    let namespace = server.namespace().await;
+    let send = async |method: &str, path: &str, form: &str, body: &str| {
+        let request = server.request(method, &namespace.at(path));
+        request.body(form, body.to_owned()).send().await
+    };
+    let json = "application/json";
+    let twice =
+        r#"{"metadata":{"name":"a"},"data":{"a":"1","b":"2"},"metadata":{"labels":{"x":"y"}},"data":{"b":"3"}}"#;
+    let made = send("POST", "configmaps", json, twice).await.created();
+    assert_eq!(made["data"], json!({"a": "1", "b": "3"}));
+    assert_eq!(
+        (&made["metadata"]["name"], &made["metadata"]["labels"]),
+        (&json!("a"), &json!({"x": "y"}))
+    );
+    let wrong = send(
+        "POST",
+        "configmaps",
+        json,
+        r#"{"metadata":{"name":"b"},"data":{"a":{},"a":"b"}}"#,
+    )
+    .await;
+    let text = "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: json: cannot unmarshal object into Go struct \
+                field ConfigMap.data of type string";
+    assert_eq!(wrong.expect(400)["message"], text);
+    let patch = r#"{"metadata":{"labels":{"p":"q"},"name":"c"},"metadata":{"labels":{"r":"s"}}}"#;
+    let patched = send("PATCH", "configmaps/a", "application/merge-patch+json", patch)
+        .await
+        .ok();
+    assert_eq!(patched["metadata"]["labels"], json!({"x": "y", "r": "s"}));
+}
+
+// [F8] [F18] YAML as the real server's library reads it: indented, with merges, with keys that are no texts
+async fn yaml_is_that_of_go(server: Server) {
+    let namespace = server.namespace().await;
+    let create = async |body: &str| {
+        let request = server.request("POST", &namespace.at("configmaps?dryRun=All"));
+        request.body("application/yaml", body.to_owned()).send().await
+    };
+    let data = create(" metadata:\n   name: a\n data:\n   <<: {a: x, b: w}\n   a: z\n   1: 'on'\n").await;
+    assert_eq!(data.created()["data"], json!({"a": "z", "b": "w", "1": "on"}));
+    for (body, why) in [
+        ("%YAML 1.2\n---\n{}", "yaml: found incompatible YAML document"),
+        ("metadata: {name: \"a\\/\"}", "yaml: found unknown escape character"),
+        (
+            "data: {~: x}",
+            "unsupported map key of type: %!s(<nil>), key: <nil>, value: \"x\"",
+        ),
+        ("data: .inf", "json: unsupported value: +Inf"),
+        ("data: &d [*d]", "yaml: anchor 'd' value contains itself"),
+    ] {
+        let refused = create(body).await;
+        let message = refused.expect(400)["message"].as_str().unwrap_or_default().to_owned();
+        let text = format!("the object provided is unrecognized (must be of type ConfigMap): {why} (");
+        assert!(message.starts_with(&text), "{body}: {message}");
+    }
+}
+
+// [F4] metadata alone has the version that was asked for
+async fn metadata_has_the_version_asked_for(server: Server) {
+    let namespace = server.namespace().await;
+    namespace.config_map("a").await;
+    for (path, form) in [
+        ("configmaps/a", "PartialObjectMetadata"),
+        ("configmaps", "PartialObjectMetadataList"),
+    ] {
+        for version in ["v1", "v1beta1"] {
+            let accept = format!("application/json;as={form};g=meta.k8s.io;v={version}");
+            let answer = server
+                .request("GET", &namespace.at(path))
+                .header("accept", &accept)
+                .send()
+                .await;
+            assert_eq!(answer.ok()["apiVersion"], format!("meta.k8s.io/{version}"));
+        }
+    }
+}
+
 cases![
+    paths_without_a_target,
+    repeated_fields_come_together,
+    yaml_is_that_of_go,
+    metadata_has_the_version_asked_for,
     queries_may_hold_any_bytes,
     options_may_hold_any_bytes,
     names_may_hold_any_bytes,

@@ -43,7 +43,14 @@ pub(super) fn object(
     }
     if let Some(value) = root.get("metadata").filter(|value| !value.is_null()) {
         let mut writer = Writer::new(report, 0);
-        meta = meta::parse(&mut writer, value, "v1.ObjectMeta");
+        meta = meta::parse(&mut writer, &[value], "v1.ObjectMeta");
+        if value.entries().count() > canonical::sorted_entries(value).len() {
+            // Of a custom resource the last of duplicates is all that there is.
+            let mut sorted = Vec::with_capacity(value.raw().len());
+            canonical::write(&mut sorted, value).map_err(|range| malformed(too_large(&range.0)))?;
+            let tape = Tape::parse(&sorted).map_err(|error| malformed(error.to_string()))?;
+            meta = meta::parse(&mut Writer::new(false, 0), &[tape.root()], "v1.ObjectMeta");
+        }
         if !writer.is_clean() {
             let unknown = metadata_findings(value, report).map_err(malformed)?;
             let room = MAX_STRICT_ERRORS.saturating_sub(findings.len());
@@ -72,7 +79,7 @@ fn metadata_findings(metadata: Value<'_>, report: bool) -> Result<Vec<String>, S
     canonical::write(&mut sorted, metadata).map_err(|range| too_large(&range.0))?;
     let tape = Tape::parse(&sorted).map_err(|error| error.to_string())?;
     let mut writer = Writer::new(report, 0);
-    meta::parse(&mut writer, tape.root(), "v1.ObjectMeta");
+    meta::parse(&mut writer, &[tape.root()], "v1.ObjectMeta");
     let unknown = writer.unknown_paths();
     writer.finish().0?;
     // Unlike elsewhere, the path stands in the quotes as it is.

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 
 use super::{
-    tables::{OBJECT_META, Shape, Type},
+    tables::{Field, OBJECT_META, Shape, Type},
     time,
     typed::Writer,
 };
@@ -13,41 +13,79 @@ use crate::{
     object::{Meta, OwnerReference, StringMap},
 };
 
-/// Parses `metadata`; the writer's path already leads to it. A value of another type is recorded there.
-pub(super) fn parse<'t>(writer: &mut Writer<'t>, value: Value<'t>, go: &str) -> Meta {
+/// Parses `metadata`; the writer's path already leads to it. A value of another type is recorded there. Of several values,
+/// each changes what the one before has made, and so do several of one field.
+pub(super) fn parse<'t>(writer: &mut Writer<'t>, values: &[Value<'t>], go: &str) -> Meta {
     let mut meta = Meta::default();
-    if value.kind() != Kind::Object {
-        writer.mismatch(value, go);
-        return meta;
+    let mut objects: Vec<Value<'t>> = Vec::with_capacity(values.len());
+    for value in values {
+        match value.kind() {
+            Kind::Object => objects.push(*value),
+            Kind::Null => {}
+            _ => writer.mismatch(*value, go),
+        }
     }
     let ty = OBJECT_META.get();
-    let slots = writer.collect(ty, value);
+    let slots = writer.collect(ty, &objects);
     for (at, field) in ty.fields.iter().enumerate() {
-        let Some(value) = slots.get(at).filter(|value| !value.is_null()) else {
+        if slots.get(at).is_none() {
             continue;
-        };
+        }
         writer.enter(ty, field.name);
-        match field.name {
-            "name" => meta.name = text(writer, value, field.go),
-            "generateName" => meta.generate_name = text(writer, value, field.go),
-            "namespace" => meta.namespace = text(writer, value, field.go),
-            "selfLink" => meta.self_link = text(writer, value, field.go),
-            "uid" => meta.uid = text(writer, value, field.go),
-            "resourceVersion" => meta.resource_version = text(writer, value, field.go),
-            "generation" => meta.generation = int(writer, value).unwrap_or(0),
-            "creationTimestamp" => meta.creation_timestamp = timestamp(writer, value),
-            "deletionTimestamp" => meta.deletion_timestamp = timestamp(writer, value),
-            "deletionGracePeriodSeconds" => meta.deletion_grace_period_seconds = int(writer, value),
-            "labels" => meta.labels = string_map(writer, value, field.go),
-            "annotations" => meta.annotations = string_map(writer, value, field.go),
-            "ownerReferences" => meta.owner_references = owners(writer, value, field.go, field.shape),
-            "finalizers" => meta.finalizers = texts(writer, value, field.go),
-            "managedFields" => meta.managed_fields = Some(canonical(writer, value, field.go, field.shape)),
-            _ => {}
+        for value in slots.all(at) {
+            set(&mut meta, writer, field, value);
         }
         writer.leave();
     }
     meta
+}
+
+/// Sets a field.
+fn set<'t>(meta: &mut Meta, writer: &mut Writer<'t>, field: &'static Field, value: Value<'t>) {
+    if value.is_null() {
+        // Texts and numbers stay as they are.
+        match field.name {
+            "creationTimestamp" => meta.creation_timestamp = None,
+            "deletionTimestamp" => meta.deletion_timestamp = None,
+            "deletionGracePeriodSeconds" => meta.deletion_grace_period_seconds = None,
+            "labels" => meta.labels = StringMap::default(),
+            "annotations" => meta.annotations = StringMap::default(),
+            "ownerReferences" => meta.owner_references.clear(),
+            "finalizers" => meta.finalizers.clear(),
+            "managedFields" => meta.managed_fields = None,
+            _ => {}
+        }
+        return;
+    }
+    match field.name {
+        "name" => meta.name = text(writer, value, field.go),
+        "generateName" => meta.generate_name = text(writer, value, field.go),
+        "namespace" => meta.namespace = text(writer, value, field.go),
+        "selfLink" => meta.self_link = text(writer, value, field.go),
+        "uid" => meta.uid = text(writer, value, field.go),
+        "resourceVersion" => meta.resource_version = text(writer, value, field.go),
+        "generation" => meta.generation = int(writer, value).unwrap_or(0),
+        "creationTimestamp" => meta.creation_timestamp = timestamp(writer, value),
+        "deletionTimestamp" => meta.deletion_timestamp = timestamp(writer, value),
+        "deletionGracePeriodSeconds" => meta.deletion_grace_period_seconds = int(writer, value),
+        "labels" => add(&mut meta.labels, string_map(writer, value, field.go)),
+        "annotations" => add(&mut meta.annotations, string_map(writer, value, field.go)),
+        "ownerReferences" => meta.owner_references = owners(writer, value, field.go, field.shape),
+        "finalizers" => meta.finalizers = texts(writer, value, field.go),
+        "managedFields" => meta.managed_fields = Some(canonical(writer, value, field.go, field.shape)),
+        _ => {}
+    }
+}
+
+/// Adds what a map has to another one.
+fn add(map: &mut StringMap, more: StringMap) {
+    if map.is_empty() {
+        *map = more;
+        return;
+    }
+    for (key, value) in more.iter() {
+        map.insert(key, value);
+    }
 }
 
 fn text<'t>(writer: &mut Writer<'t>, value: Value<'t>, go: &str) -> String {
@@ -146,20 +184,25 @@ fn owners<'t>(writer: &mut Writer<'t>, value: Value<'t>, go: &str, shape: Shape)
 
 fn owner<'t>(writer: &mut Writer<'t>, ty: &'static Type, item: Value<'t>) -> OwnerReference {
     let mut owner = OwnerReference::default();
-    let slots = writer.collect(ty, item);
+    let slots = writer.collect(ty, &[item]);
     for (at, field) in ty.fields.iter().enumerate() {
-        let Some(value) = slots.get(at).filter(|value| !value.is_null()) else {
+        if slots.get(at).is_none() {
             continue;
-        };
+        }
         writer.enter(ty, field.name);
-        match field.name {
-            "apiVersion" => owner.api_version = text(writer, value, field.go),
-            "kind" => owner.kind = text(writer, value, field.go),
-            "name" => owner.name = text(writer, value, field.go),
-            "uid" => owner.uid = text(writer, value, field.go),
-            "controller" => owner.controller = boolean(writer, value),
-            "blockOwnerDeletion" => owner.block_owner_deletion = boolean(writer, value),
-            _ => {}
+        for value in slots.all(at) {
+            match field.name {
+                "controller" if value.is_null() => owner.controller = None,
+                "blockOwnerDeletion" if value.is_null() => owner.block_owner_deletion = None,
+                _ if value.is_null() => {}
+                "apiVersion" => owner.api_version = text(writer, value, field.go),
+                "kind" => owner.kind = text(writer, value, field.go),
+                "name" => owner.name = text(writer, value, field.go),
+                "uid" => owner.uid = text(writer, value, field.go),
+                "controller" => owner.controller = boolean(writer, value),
+                "blockOwnerDeletion" => owner.block_owner_deletion = boolean(writer, value),
+                _ => {}
+            }
         }
         writer.leave();
     }

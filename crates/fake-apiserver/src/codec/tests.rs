@@ -758,3 +758,52 @@ fn hostile_bodies_never_panic_and_accepted_ones_are_stable() {
         let _ = decode(&pods, ContentType::Protobuf, &framed, FieldValidation::Warn);
     }
 }
+
+// [F8] [F18] what is there twice is read into the same place, as Go does: objects come together, null is nothing to a text,
+// and a value of a wrong type is one wherever it stands
+#[test]
+fn repeated_fields_come_together() {
+    let maps = resource("", "v1", "configmaps");
+    let canonical = |body: &str| {
+        let decoded = decode(&maps, ContentType::Json, body.as_bytes(), FieldValidation::Warn).unwrap();
+        String::from_utf8(decoded.object.to_canonical().to_vec()).unwrap()
+    };
+    for (body, object) in [
+        (
+            r#"{"data":{"a":"1","b":"2"},"data":{"b":"3","c":"4"}}"#,
+            r#"{"metadata":{},"data":{"a":"1","b":"3","c":"4"}}"#,
+        ),
+        (
+            r#"{"data":{"a":"1"},"data":null,"data":{"c":"4"}}"#,
+            r#"{"metadata":{},"data":{"c":"4"}}"#,
+        ),
+        (
+            r#"{"metadata":{"name":"a","labels":{"a":"b"}},"metadata":{"name":null,"labels":{"c":"d"}},"metadata":null}"#,
+            r#"{"metadata":{"name":"a","labels":{"a":"b","c":"d"}}}"#,
+        ),
+        (
+            r#"{"metadata":{"labels":{"a":"b"},"labels":null,"generation":5,"generation":null}}"#,
+            r#"{"metadata":{"generation":5}}"#,
+        ),
+        (r#"{"immutable":true,"immutable":null}"#, r#"{"metadata":{}}"#),
+    ] {
+        assert_eq!(canonical(body), object, "{body}");
+    }
+    let refusal = |resource: &Resource, body: &str| {
+        let refused = decode(resource, ContentType::Json, body.as_bytes(), FieldValidation::Warn).unwrap_err();
+        refused.cause().to_owned()
+    };
+    assert_eq!(
+        refusal(&maps, r#"{"data":{"a":{},"a":"b"}}"#),
+        "json: cannot unmarshal object into Go struct field ConfigMap.data of type string"
+    );
+    assert_eq!(
+        refusal(&maps, r#"{"metadata":5,"metadata":{}}"#),
+        "json: cannot unmarshal number into Go struct field ConfigMap.metadata of type v1.ObjectMeta"
+    );
+    let pods = resource("", "v1", "pods");
+    assert_eq!(
+        refusal(&pods, r#"{"spec":{"nodeName":5},"spec":{"nodeName":"n"}}"#),
+        "json: cannot unmarshal number into Go struct field PodSpec.spec.nodeName of type string"
+    );
+}

@@ -230,9 +230,24 @@ impl<'t> Writer<'t> {
         self.fatal(value, text);
     }
 
-    /// Sorts the entries of an object to the fields of a type; the last of duplicates counts.
-    pub(super) fn collect(&mut self, ty: &'static Type, value: Value<'t>) -> Slots<'t> {
+    /// Sorts the entries of objects to the fields of a type.
+    pub(super) fn collect(&mut self, ty: &'static Type, values: &[Value<'t>]) -> Slots<'t> {
         let mut slots = Slots::new(ty.fields.len());
+        for (at, value) in values.iter().enumerate() {
+            // Of one object, a field that others have, too, is no duplicate.
+            let mut seen = (at > 0).then(|| vec![false; ty.fields.len()]);
+            self.collect_one(ty, *value, &mut slots, seen.as_deref_mut());
+        }
+        slots
+    }
+
+    fn collect_one(
+        &mut self,
+        ty: &'static Type,
+        value: Value<'t>,
+        slots: &mut Slots<'t>,
+        mut seen: Option<&mut [bool]>,
+    ) {
         let mut guess = 0;
         for (key, value) in value.entries() {
             let name = if key.is_plain() {
@@ -245,43 +260,102 @@ impl<'t> Writer<'t> {
                 continue;
             };
             guess = at + 1;
-            if slots.set(at, value) {
+            let was_set = slots.set(at, value);
+            let is_duplicate = match &mut seen {
+                Some(seen) => std::mem::replace(&mut seen[at], true),
+                None => was_set,
+            };
+            if is_duplicate {
                 self.strict_error("duplicate", key);
             }
         }
-        slots
     }
 
     /// Writes a struct, the zero one for `None`.
     pub(super) fn structure(&mut self, id: TypeId, value: Option<Value<'t>>) {
+        self.structure_of(id, value.as_slice());
+    }
+
+    /// Writes the struct that several objects make, one after the other.
+    fn structure_of(&mut self, id: TypeId, values: &[Value<'t>]) {
         let ty = id.get();
         if self.path.len() > MAX_TYPED_DEPTH {
-            if let Some(value) = value {
-                self.fatal(value, "exceeded max depth");
+            if let Some(value) = values.first() {
+                self.fatal(*value, "exceeded max depth");
             }
             self.out.extend_from_slice(b"{}");
             return;
         }
         self.out.push(b'{');
-        match value {
-            Some(value) => {
-                let slots = self.collect(ty, value);
-                for (at, field) in ty.fields.iter().enumerate() {
-                    self.field(ty, field, slots.get(at));
-                }
+        if values.is_empty() {
+            for field in ty.fields.iter().filter(|field| field.omit != Omit::Zero) {
+                self.field(ty, field, None);
             }
-            None => {
-                for field in ty.fields.iter().filter(|field| field.omit != Omit::Zero) {
-                    self.field(ty, field, None);
-                }
+        } else {
+            let slots = self.collect(ty, values);
+            for (at, field) in ty.fields.iter().enumerate() {
+                self.slot(ty, field, &slots, at);
             }
         }
         self.out.push(b'}');
     }
 
+    /// Writes a field of which there may be several values.
+    fn slot(&mut self, ty: &'static Type, field: &'static Field, slots: &Slots<'t>, at: usize) {
+        if slots.earlier.is_empty() {
+            return self.field(ty, field, slots.get(at));
+        }
+        let all: Vec<_> = slots.all(at).collect();
+        if all.len() < 2 {
+            return self.field(ty, field, slots.get(at));
+        }
+        let set = self.effective(ty, field, &all);
+        self.field_of(ty, field, &set);
+    }
+
+    /// What is left of several values of one field, which the real decoder reads into the same place: objects come
+    /// together, all else replaces what was there, and so does null where it can. Mistakes in the others are told.
+    fn effective(&mut self, ty: &'static Type, field: &'static Field, all: &[Value<'t>]) -> Vec<Value<'t>> {
+        let comes_together = matches!(field.shape, Shape::Struct(_) | Shape::Map(_));
+        let can_be_null = field.pointer || matches!(field.shape, Shape::Map(_) | Shape::List(_) | Shape::Bytes);
+        let mut set = Vec::new();
+        for &value in all {
+            if value.is_null() {
+                if can_be_null {
+                    set.clear();
+                }
+                continue;
+            }
+            let fits = !comes_together || value.kind() == Kind::Object;
+            if !fits || !comes_together && !set.is_empty() {
+                let told = if fits { set.pop() } else { Some(value) };
+                if let Some(told) = told {
+                    self.tell(ty, field, told);
+                }
+            }
+            if fits {
+                set.push(value);
+            }
+        }
+        set
+    }
+
+    /// Finds what is wrong with a value that does not count.
+    fn tell(&mut self, ty: &'static Type, field: &'static Field, value: Value<'t>) {
+        let start = self.out.len();
+        self.enter_field(ty, field);
+        self.value(field.shape, field.go.trim_start_matches('*'), value);
+        self.leave();
+        self.out.truncate(start);
+    }
+
     /// Writes a field with its name, unless Go leaves it out.
     fn field(&mut self, ty: &'static Type, field: &'static Field, value: Option<Value<'t>>) {
-        let value = value.filter(|value| !value.is_null());
+        self.field_of(ty, field, value.filter(|value| !value.is_null()).as_slice());
+    }
+
+    /// The same of objects that come together.
+    fn field_of(&mut self, ty: &'static Type, field: &'static Field, values: &[Value<'t>]) {
         let struct_like = matches!(
             field.shape,
             Shape::Struct(_)
@@ -296,13 +370,14 @@ impl<'t> Writer<'t> {
                 | Shape::SchemaOrBool
                 | Shape::SchemaOrStrings
         );
-        if value.is_none() && (field.omit == Omit::Zero || field.omit == Omit::Empty && (field.pointer || !struct_like))
+        if values.is_empty()
+            && (field.omit == Omit::Zero || field.omit == Omit::Empty && (field.pointer || !struct_like))
         {
             return;
         }
         let start = self.out.len();
         write::name(&mut self.out, field.name);
-        let Some(value) = value else {
+        let Some((value, others)) = values.split_last() else {
             if field.pointer {
                 self.out.extend_from_slice(b"null");
             } else {
@@ -311,7 +386,16 @@ impl<'t> Writer<'t> {
             return;
         };
         self.enter_field(ty, field);
-        let something = self.value(field.shape, field.go.trim_start_matches('*'), value);
+        let go = field.go.trim_start_matches('*');
+        let something = match field.shape {
+            _ if others.is_empty() => self.value(field.shape, go, *value),
+            Shape::Map(element) => self.map(*element, go, values),
+            Shape::Struct(id) => {
+                self.structure_of(id, values);
+                true
+            }
+            _ => self.value(field.shape, go, *value),
+        };
         self.leave();
         let keep = something || field.pointer || field.omit == Omit::Never || struct_like && field.omit == Omit::Empty;
         if !keep {
@@ -324,11 +408,14 @@ impl<'t> Writer<'t> {
         &mut self,
         ty: &'static Type,
         field: &'static Field,
-        value: Option<Value<'t>>,
+        slots: Option<(&Slots<'t>, usize)>,
     ) -> Option<Range<usize>> {
         self.out.push(b'{'); // so that the name gets no comma
         let before = self.out.len();
-        self.field(ty, field, value);
+        match slots {
+            Some((slots, at)) => self.slot(ty, field, slots, at),
+            None => self.field(ty, field, None),
+        }
         let start = before + field.name.len() + 3;
         (self.out.len() > before).then_some(start..self.out.len())
     }
@@ -431,7 +518,7 @@ impl<'t> Writer<'t> {
                 true
             }
             Shape::List(element) => self.list(*element, go, value),
-            Shape::Map(element) => self.map(*element, go, value),
+            Shape::Map(element) => self.map(*element, go, &[value]),
             Shape::Struct(id) => {
                 if value.kind() == Kind::Object {
                     self.structure(id, Some(value));
@@ -599,21 +686,34 @@ impl<'t> Writer<'t> {
         true
     }
 
-    fn map(&mut self, element: Shape, go: &'static str, value: Value<'t>) -> bool {
-        if value.kind() != Kind::Object {
-            self.mismatch(value, go);
+    /// Writes the map that several objects make, one after the other.
+    fn map(&mut self, element: Shape, go: &'static str, values: &[Value<'t>]) -> bool {
+        if let [value] = values
+            && value.kind() != Kind::Object
+        {
+            self.mismatch(*value, go);
             self.out.extend_from_slice(b"null");
             return false;
         }
-        let entries = canonical::sorted_entries(value);
+        let (entries, others) = canonical::merged_entries(values);
         if entries.is_empty() {
             self.out.extend_from_slice(b"null");
             return false;
         }
-        if self.strict.is_some() && value.entries().count() != entries.len() {
-            self.duplicate_keys(value);
-        }
         let go = go.split_once(']').map_or("string", |(_, element)| element);
+        if !others.is_empty() {
+            for value in values {
+                self.duplicate_keys(*value);
+            }
+            // The real decoder reads these, too.
+            let start = self.out.len();
+            for (key, value) in others {
+                self.path.push(Step::Key(key));
+                self.value(element, go, value);
+                self.leave();
+                self.out.truncate(start);
+            }
+        }
         self.out.push(b'{');
         for (key, value) in entries {
             write::comma(&mut self.out);
@@ -663,6 +763,8 @@ fn cow_bytes(text: Cow<'_, str>) -> Cow<'_, [u8]> {
 pub(super) struct Slots<'t> {
     inline: [Option<Value<'t>>; 16],
     more: Vec<Option<Value<'t>>>,
+    /// What was set before by another value of the same field, in the order of the text.
+    earlier: Vec<(usize, Value<'t>)>,
 }
 
 impl<'t> Slots<'t> {
@@ -670,7 +772,14 @@ impl<'t> Slots<'t> {
         Self {
             inline: [None; 16],
             more: vec![None; len.saturating_sub(16)],
+            earlier: Vec::new(),
         }
+    }
+
+    /// All values of a field, in the order of the text.
+    pub(super) fn all(&self, at: usize) -> impl Iterator<Item = Value<'t>> {
+        let earlier = self.earlier.iter().filter(move |(place, _)| *place == at);
+        earlier.map(|(_, value)| *value).chain(self.get(at))
     }
 
     /// Sets a value; returns whether there was one.
@@ -680,7 +789,9 @@ impl<'t> Slots<'t> {
         } else {
             &mut self.more[at - 16]
         };
-        slot.replace(value).is_some()
+        let before = slot.replace(value);
+        self.earlier.extend(before.map(|before| (at, before)));
+        before.is_some()
     }
 
     pub(super) fn get(&self, at: usize) -> Option<Value<'t>> {

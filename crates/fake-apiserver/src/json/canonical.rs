@@ -64,9 +64,17 @@ pub(crate) fn write(out: &mut Vec<u8>, value: Value<'_>) -> Result<(), NumberRan
     }
 }
 
+/// A key and its value.
+type Entry<'t> = (Value<'t>, Value<'t>);
+
 /// The entries of an object in key order, without all but the last of duplicates.
-pub(crate) fn sorted_entries(object: Value<'_>) -> Vec<(Value<'_>, Value<'_>)> {
-    let mut entries: Vec<_> = object.entries().collect();
+pub(crate) fn sorted_entries(object: Value<'_>) -> Vec<Entry<'_>> {
+    merged_entries(&[object]).0
+}
+
+/// The entries of some objects in key order, without all but the last of duplicates; and these others.
+pub(crate) fn merged_entries<'t>(objects: &[Value<'t>]) -> (Vec<Entry<'t>>, Vec<Entry<'t>>) {
+    let mut entries: Vec<Entry<'t>> = objects.iter().flat_map(|object| object.entries()).collect();
     let plain = entries.iter().all(|(key, _)| key.is_plain());
     let less = |a: &Value<'_>, b: &Value<'_>| {
         if plain {
@@ -75,12 +83,17 @@ pub(crate) fn sorted_entries(object: Value<'_>) -> Vec<(Value<'_>, Value<'_>)> {
             a.as_str().cmp(&b.as_str())
         }
     };
+    let mut others = Vec::new();
     if !entries.is_sorted_by(|a, b| less(&a.0, &b.0).is_lt()) {
         // Stable, so that the last of equal keys stays last; then reversed for `dedup_by`, which keeps the first.
         entries.sort_by(|a, b| less(&a.0, &b.0));
         entries.reverse();
-        entries.dedup_by(|a, b| less(&a.0, &b.0).is_eq());
+        entries.dedup_by(|a, b| {
+            let is_other = less(&a.0, &b.0).is_eq();
+            others.extend(is_other.then_some(*a));
+            is_other
+        });
         entries.reverse();
     }
-    entries
+    (entries, others)
 }

@@ -55,7 +55,8 @@ fn merge<'t>(target: &mut Node<'t>, patch: Value<'t>, depth: usize) -> Result<()
         *target = Node::Object(Vec::new());
     }
     let Some(entries) = target.object() else { return Ok(()) };
-    for (key, value) in patch.entries() {
+    // The last of duplicates is all that there is.
+    for (key, value) in canonical::sorted_entries(patch) {
         let key = key.as_str().unwrap_or_default();
         match value.kind() {
             Kind::Null => {

@@ -138,6 +138,10 @@ pub(crate) fn validate_create(resource: &Resource, meta: &Meta) -> Vec<FieldErro
     if name_is_last {
         name(resource, meta, &mut errors);
     }
+    // What is said of all kinds comes after what the kind says, if that is nothing.
+    if has_unchecked_prefix(resource) && errors.is_empty() {
+        prefix_of_path(meta, &mut errors);
+    }
     without_repeats(errors)
 }
 
@@ -147,9 +151,7 @@ pub(crate) fn validate_create(resource: &Resource, meta: &Meta) -> Vec<FieldErro
 pub(crate) fn validate_update(resource: &Resource, new: &Meta, old: &Meta, of_part: bool) -> Vec<FieldError> {
     let mut errors = Vec::new();
     // At first, names are only looked at as segments of a path.
-    for text in path_segment_errors(&new.generate_name, true) {
-        errors.push(FieldError::invalid("metadata.generateName", &new.generate_name, &text));
-    }
+    prefix_of_path(new, &mut errors);
     common(resource, new, &mut errors);
     unchanged(new, old, &mut errors);
     let repeats = if of_part {
@@ -288,17 +290,20 @@ fn has_unchecked_prefix(resource: &Resource) -> bool {
     )
 }
 
+/// The prefix of a generated name as a segment of a path.
+fn prefix_of_path(meta: &Meta, errors: &mut Vec<FieldError>) {
+    for text in path_segment_errors(&meta.generate_name, true) {
+        errors.push(FieldError::invalid("metadata.generateName", &meta.generate_name, &text));
+    }
+}
+
+/// The prefix of a generated name as the kind sees it, if it looks.
 fn generate_name(resource: &Resource, meta: &Meta, errors: &mut Vec<FieldError>) {
-    let unchecked = has_unchecked_prefix(resource);
-    if !meta.generate_name.is_empty() {
-        let texts = if unchecked {
-            path_segment_errors(&meta.generate_name, true)
-        } else {
-            name_errors(resource, &meta.generate_name, true)
-        };
-        for text in texts {
-            errors.push(FieldError::invalid("metadata.generateName", &meta.generate_name, &text));
-        }
+    if meta.generate_name.is_empty() || has_unchecked_prefix(resource) {
+        return;
+    }
+    for text in name_errors(resource, &meta.generate_name, true) {
+        errors.push(FieldError::invalid("metadata.generateName", &meta.generate_name, &text));
     }
 }
 

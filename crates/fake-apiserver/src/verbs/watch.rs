@@ -18,7 +18,7 @@ use super::list::narrowed;
 use super::options::{ListOptions, Version};
 use crate::answer::Answer;
 use crate::body::{Body, BodyError, Part, PartKind, Source};
-use crate::negotiate::{self, Representation, Shape};
+use crate::negotiate::{self, Shape};
 use crate::server::{OpenWatchGuard, Shared};
 use crate::status::Status;
 use crate::storage::{Batch, Cursor, Entry, ListQuery, Range, ReadError, ResourceId, Revision, Versioned};
@@ -298,7 +298,7 @@ impl Core {
         };
         let Some(object) = object else { return };
         // The first line of a table says what its columns are and is no one else's.
-        let bytes = if self.view.representation == Representation::Table {
+        let bytes = if self.view.representation.is_table() {
             let view = self.view.at(self.server.clock.now());
             view.event(event, object, entry.rv, self.first_line)
         } else {

@@ -108,9 +108,21 @@ pub(super) const EXEMPTIONS: &[Exemption] = &[
             let is_patch = ["application/strategic-merge-patch+json", "application/apply-patch+yaml"]
                 .iter()
                 .any(|known| form.starts_with(known));
-            let is_subresource = ["scale", "eviction", "binding", "log", "proxy", "token", "approval"]
-                .iter()
-                .any(|name| probe.path.contains(&format!("/{name}")));
+            let subresources = [
+                "scale",
+                "eviction",
+                "binding",
+                "log",
+                "proxy",
+                "token",
+                "approval",
+                "exec",
+                "attach",
+                "portforward",
+                "ephemeralcontainers",
+                "resize",
+            ];
+            let is_subresource = subresources.iter().any(|name| probe.path.contains(&format!("/{name}")));
             fake.code == 501 && fake.body["reason"] == "NotImplemented" && (is_patch || is_subresource)
         },
     },

@@ -7,9 +7,6 @@ use super::kinds::Kind;
 use super::probe::Probe;
 use crate::harness::Answer;
 
-/// What opens texts of the parser of YAML, which are compared by cases of their own: those of rare mistakes differ.
-const OF_YAML: &str = "yaml: ";
-
 /// An answer as far as it is compared.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Normal {
@@ -43,7 +40,7 @@ pub(super) fn normal(probe: &Probe, run: &str, sent: &[u8], version: Option<&str
         .headers
         .get_all("warning")
         .iter()
-        .map(|value| cut(&String::from_utf8_lossy(value.as_bytes())))
+        .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
         .collect();
     let mut body = match forms::json_of(answer) {
         _ if probe.method == "HEAD" || answer.body.is_empty() => Value::Null,
@@ -92,7 +89,7 @@ fn status(mut body: Value, sent: &[u8], version: Option<&str>) -> Value {
         body["metadata"]["continue"] = "TOKEN".into();
     }
     texts(&mut body, &|text| {
-        cut(&without_version(&masked(&without_dump(text), sent), version))
+        without_version(&masked(&without_dump(text), sent), version)
     });
     order(&mut body);
     body
@@ -170,14 +167,6 @@ fn texts(value: &mut Value, change: &dyn Fn(&str) -> String) {
     }
 }
 
-/// A text up to where the parser of YAML speaks.
-fn cut(text: &str) -> String {
-    match text.find(OF_YAML) {
-        Some(at) => format!("{}…", &text[..at + OF_YAML.len()]),
-        None => text.to_owned(),
-    }
-}
-
 /// A text with its uids, times, random suffixes and resource versions masked.
 fn masked(text: &str, sent: &[u8]) -> String {
     let sent = String::from_utf8_lossy(sent);
@@ -248,8 +237,9 @@ fn number(text: &str) -> Option<usize> {
 
 /// Masks the five random characters of a generated name.
 fn generated(text: &str, sent: &str) -> String {
-    let prefix = serde_json::from_str::<Value>(sent)
-        .ok()
+    let body = serde_json::from_str::<Value>(sent).ok();
+    let prefix = body
+        .or_else(|| serde_saphyr::from_str(sent).ok())
         .and_then(|body| body.pointer("/metadata/generateName")?.as_str().map(str::to_owned));
     let Some(mut prefix) = prefix.filter(|prefix| !prefix.is_empty()) else {
         return text.to_owned();
@@ -299,6 +289,9 @@ fn object(probe: &Probe, run: &str, mut body: Value) -> Value {
         items.retain(|item| {
             // Other objects of the whole cluster are not of this run.
             let name = item["metadata"]["name"].as_str().unwrap_or_default();
+            if kind.plural == "events" && is_of_server(name, item) {
+                return false;
+            }
             probe.path.contains("{ns}") || name.strip_prefix(run).is_some_and(|rest| rest.starts_with('-'))
         });
         for item in items.iter_mut() {
@@ -327,10 +320,52 @@ fn object(probe: &Probe, run: &str, mut body: Value) -> Value {
     body
 }
 
+/// Masks what each server makes anew in the metadata that a patch has copied to another place.
+fn copied(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(copied),
+        Value::Object(members) => {
+            let is_metadata = ["uid", "resourceVersion", "creationTimestamp"]
+                .iter()
+                .all(|key| members.get(*key).is_some_and(Value::is_string));
+            if is_metadata && members["uid"].as_str().and_then(uid) == Some(36) {
+                members.remove("managedFields");
+                members.insert("uid".to_owned(), "UID".into());
+                members.insert("resourceVersion".to_owned(), "RV".into());
+                members.insert("creationTimestamp".to_owned(), "TIME".into());
+            }
+            members.values_mut().for_each(copied);
+        }
+        _ => {}
+    }
+}
+
+/// Whether an event is one that the real server has made of its own accord, about addresses and ports of services: it is
+/// named after the service and the nanosecond. Of metadata alone there is no more to see.
+fn is_of_server(name: &str, event: &Value) -> bool {
+    let of_time = name.rsplit_once('.').is_some_and(|(_, time)| {
+        let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        time.len() == 16 && time.bytes().all(is_digit)
+    });
+    let source = [
+        "/source/component",
+        "/deprecatedSource/component",
+        "/reportingComponent",
+        "/reportingController",
+    ]
+    .iter()
+    .find_map(|place| event.pointer(place)?.as_str().filter(|text| !text.is_empty()));
+    let of_allocator = source.is_some_and(|name| name.ends_with("allocator-repair-controller"));
+    of_time && (of_allocator || event["kind"] == "PartialObjectMetadata")
+}
+
 fn single(kind: &Kind, object: &mut Value) {
     let Some(members) = object.as_object_mut() else { return };
     if !kind.compares_body {
         members.retain(|key, _| matches!(key.as_str(), "apiVersion" | "kind" | "metadata"));
+    }
+    for (_, value) in members.iter_mut().filter(|(key, _)| *key != "metadata") {
+        copied(value);
     }
     let Some(metadata) = members.get_mut("metadata").and_then(Value::as_object_mut) else {
         return;

@@ -70,6 +70,18 @@ impl Content {
     }
 }
 
+/// The headers that a written request may have.
+const HEADERS: [&str; 8] = [
+    "accept",
+    "content-type",
+    "content-encoding",
+    "accept-encoding",
+    "if-match",
+    "if-none-match",
+    "range",
+    "x-http-method-override",
+];
+
 impl Probe {
     /// Reads a request that is written as it is shown: method, path with query, headers in brackets, and the body, which
     /// is the rest of the line. Words for bodies that cannot be written so: `$text` has the escapes of a string of Rust,
@@ -79,7 +91,7 @@ impl Probe {
         let (uri, mut rest) = rest.split_once(' ').unwrap_or((rest, ""));
         let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
         let mut headers = Vec::new();
-        while let Some((name, header)) = ["accept", "content-type"].into_iter().find_map(|name| {
+        while let Some((name, header)) = HEADERS.into_iter().find_map(|name| {
             let header = rest.strip_prefix('[')?.strip_prefix(name)?.strip_prefix(':')?;
             Some((name, header))
         }) {
