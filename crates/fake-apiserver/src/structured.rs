@@ -20,7 +20,7 @@ mod remove;
 mod schema;
 mod set;
 
-pub(crate) use check::{Duplicates, check};
+pub(crate) use check::check;
 pub(crate) use compare::{Comparison, compare};
 use element::{Element, Literal};
 pub(crate) use fields_of::fields_of;

@@ -12,7 +12,7 @@ use crate::codec::zero_document;
 use crate::json::{Kind, Tape, Value};
 use crate::kinds::Resource;
 use crate::patch::Node;
-use crate::structured::{Duplicates, Problem, Set, Type, check, compare, equal, fields_of, merge, prune_nulls, remove};
+use crate::structured::{Problem, Set, Type, check, compare, equal, fields_of, merge, prune_nulls, remove};
 
 /// The object that is applied to.
 #[derive(Debug, Clone, Copy)]
@@ -91,7 +91,7 @@ pub(crate) fn apply(
         return Err(ApplyError::BadRequest("metadata.managedFields must be nil".to_owned()));
     }
     let schema = &context.resource.structures.own;
-    let problems = check(schema.root(), patch_root, Duplicates::Refused);
+    let problems = check(schema.root(), patch_root);
     if !problems.is_empty() {
         let problems = Problem::text(&problems);
         let who = described(context.resource, patch_root);

@@ -7,7 +7,7 @@ use super::update::Conflict;
 use crate::json::{Tape, Value, canonical, write};
 use crate::kinds::Resource;
 use crate::patch::Node;
-use crate::structured::{Duplicates, check, compare, fields_of};
+use crate::structured::{check, compare, fields_of};
 
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -36,7 +36,7 @@ fn allowed_paths(resource: &Resource, live: Value<'_>) -> Option<Vec<String>> {
     if applied.get("apiVersion")?.as_str()? != resource.api_version() {
         return None;
     }
-    let is_of_type = |value: Value<'_>| check(of, value, Duplicates::Refused).is_empty();
+    let is_of_type = |value: Value<'_>| check(of, value).is_empty();
     if !is_of_type(applied) || !is_of_type(live) {
         return None;
     }

@@ -48,6 +48,12 @@ const EXCEPTIONS: &[Row] = &[
         ],
     ),
     ("", "namespaces", "finalize", &[&["status"]]),
+    (
+        "apiextensions.k8s.io",
+        "customresourcedefinitions",
+        "status",
+        &[&["metadata"], &["spec"]],
+    ),
     ("apps", "deployments", "status", &[&["spec"], &["metadata", "labels"]]),
     (
         "certificates.k8s.io",

@@ -4,27 +4,21 @@ use super::schema::{Form, ListType, MapType, Scalar, Type};
 use super::{Element, MAX_DEPTH, Problem, Set, element_of, entries, gofmt};
 use crate::json::{Kind, Value};
 
-/// Whether the items of a list may be equal in what tells them apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Duplicates {
-    Allowed,
-    Refused,
+/// Finds what is not of the type: values of other kinds, fields that are not declared, items that nothing tells apart, and
+/// items that are equal in what should.
+pub(crate) fn check(of: Type<'_>, value: Value<'_>) -> Vec<Problem> {
+    walk(of, value, 0)
 }
 
-/// Finds what is not of the type: values of other kinds, fields that are not declared, items that nothing tells apart.
-pub(crate) fn check(of: Type<'_>, value: Value<'_>, duplicates: Duplicates) -> Vec<Problem> {
-    walk(of, value, duplicates, 0)
-}
-
-fn walk(of: Type<'_>, value: Value<'_>, duplicates: Duplicates, depth: usize) -> Vec<Problem> {
+fn walk(of: Type<'_>, value: Value<'_>, depth: usize) -> Vec<Problem> {
     if depth > MAX_DEPTH {
         return Vec::new();
     }
     match of.form(Some(value)) {
         None => Vec::new(),
         Some(Form::Scalar(kind)) => scalar(kind, value).into_iter().collect(),
-        Some(Form::List(list)) => items(list, value, duplicates, depth),
-        Some(Form::Map(map)) => fields(map, value, duplicates, depth),
+        Some(Form::List(list)) => items(list, value, depth),
+        Some(Form::Map(map)) => fields(map, value, depth),
     }
 }
 
@@ -45,7 +39,7 @@ fn scalar(kind: Scalar, value: Value<'_>) -> Option<Problem> {
     Some(Problem::here(text))
 }
 
-fn items(list: ListType<'_>, value: Value<'_>, duplicates: Duplicates, depth: usize) -> Vec<Problem> {
+fn items(list: ListType<'_>, value: Value<'_>, depth: usize) -> Vec<Problem> {
     match value.kind() {
         Kind::Null => return Vec::new(),
         Kind::Array => {}
@@ -71,18 +65,18 @@ fn items(list: ListType<'_>, value: Value<'_>, duplicates: Duplicates, depth: us
             }
         };
         if !list.atomic() {
-            if seen.has(&element) && duplicates == Duplicates::Refused {
+            if seen.has(&element) {
                 problems.push(Problem::here(format!("duplicate entries for key {element}")));
             }
             seen.put(element.clone(), true, Set::default());
         }
-        let found = walk(list.element(), item, duplicates, depth + 1);
+        let found = walk(list.element(), item, depth + 1);
         problems.extend(Problem::below(&element, found));
     }
     problems
 }
 
-fn fields(map: MapType<'_>, value: Value<'_>, duplicates: Duplicates, depth: usize) -> Vec<Problem> {
+fn fields(map: MapType<'_>, value: Value<'_>, depth: usize) -> Vec<Problem> {
     match value.kind() {
         Kind::Null => return Vec::new(),
         Kind::Object => {}
@@ -92,7 +86,7 @@ fn fields(map: MapType<'_>, value: Value<'_>, duplicates: Duplicates, depth: usi
     for (key, value) in entries(Some(value)) {
         let name = key.as_str().unwrap_or_default();
         let found = match map.entry(&name) {
-            Some((of, _)) => walk(of, value, duplicates, depth + 1),
+            Some((of, _)) => walk(of, value, depth + 1),
             None => vec![Problem::here("field not declared in schema")],
         };
         problems.extend(Problem::below(&Element::Field(name), found));
@@ -111,7 +105,7 @@ mod tests {
     fn problems(schema: &Schema, value: &serde_json::Value) -> String {
         let text = value.to_string();
         let tape = Tape::parse(text.as_bytes()).unwrap();
-        let problems = check(schema.root(), tape.root(), Duplicates::Refused);
+        let problems = check(schema.root(), tape.root());
         if problems.is_empty() {
             return String::new();
         }

@@ -349,7 +349,7 @@ async fn updates_own_maps_too(server: Server) {
     let created = widgets.server.post(&path, &object).await.created();
     let key = format!("Update c {}/v1", widgets.kind.group);
     let fields = json!({".": {}, "f:a": {}, "f:list": {}, "f:map": {}, "f:set": {".": {}, "v:\"x\"": {}}});
-    assert_eq!(owners(&created), json!({key: {"f:spec": fields}}));
+    assert_eq!(owners(&created), json!({key.as_str(): {"f:spec": fields}}));
     let patch = json!({"metadata": {"labels": {"q": "1"}}, "spec": {"map": {"z": "1"}, "a": null}});
     let path = format!("{}?fieldManager=p", widgets.path());
     let patched = widgets.server.merge(&path, &patch).await.ok();

@@ -24,13 +24,9 @@ async fn an_apply_creates_and_owns(server: Server) {
     assert_eq!(apply(&server, &path, "m", &wanted).await.ok(), created);
     // An object of which nothing is owned has no managers.
     let path = namespace.at("configmaps/b");
-    let created = apply(
-        &server,
-        &path,
-        "m",
-        &json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b"}}),
-    );
-    assert!(created.await.created()["metadata"].get("managedFields").is_none());
+    let nothing = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b"}});
+    let created = apply(&server, &path, "m", &nothing).await.created();
+    assert!(created["metadata"].get("managedFields").is_none());
 }
 
 // [F11] managers that agree share a field; that alone is a change, and has no time

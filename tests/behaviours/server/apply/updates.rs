@@ -35,7 +35,7 @@ async fn every_write_owns_what_it_changes(server: Server) {
     assert_eq!(
         owners(&patched),
         json!({
-            "Update c v1": {"f:data": {".": {}}},
+            "Update c v1": {"f:data": {}},
             "Update u v1": {"f:data": {"f:v": {}}},
             "Update m v1": {"f:data": {"f:x": {}}},
             "Update j v1": {"f:metadata": {"f:labels": {".": {}, "f:l": {}}}},
