@@ -223,7 +223,7 @@ impl<'p> Apply<'p> {
             .map_err(|text| ApplyError::Internal(format!("failed to merge config: {text}")))?;
         let merged = written(&merged);
         let reset = reset::fields(resource, context.subresource);
-        let set = fields_of(of, self.patch).recursive_difference(&reset);
+        let set = fields_of(of, self.patch).recursive_difference(reset);
         let mut entry = Entry {
             manager: Cow::Owned(context.manager.to_string()),
             operation: Operation::Apply,
@@ -243,14 +243,14 @@ impl<'p> Apply<'p> {
         let new_tape = parse(&new)?;
         let comparison = compare(of, self.live, new_tape.root())
             .map_err(|text| ApplyError::Internal(format!("failed to compare objects: {text}")))?
-            .without(&reset);
+            .without(reset);
         let others = versions.into_iter().map(|(name, version)| {
             let documents = (version, self.live.raw().to_vec(), new.clone());
             (name, documents)
         });
         let changes = Changes {
             own: &comparison,
-            reset: &reset,
+            reset,
             others: others.collect(),
         };
         let compared = |text| ApplyError::Internal(format!("failed to compare objects: {text}"));

@@ -68,10 +68,12 @@ impl Entry<'_> {
     pub(super) fn shown(&self) -> String {
         let mut text = crate::gotext::go_quote(&self.manager);
         if !self.subresource.is_empty() {
-            text += &format!(" with subresource {}", crate::gotext::go_quote(&self.subresource));
+            text.push_str(" with subresource ");
+            text.push_str(&crate::gotext::go_quote(&self.subresource));
         }
         if self.operation == Operation::Update {
-            text += &format!(" using {}", self.api_version);
+            text.push_str(" using ");
+            text.push_str(&self.api_version);
         }
         text
     }
@@ -180,7 +182,7 @@ impl<'a> Managers<'a> {
     }
 }
 
-fn decode_entry<'a>(item: Value<'a>, at: usize) -> Result<Entry<'a>, String> {
+fn decode_entry(item: Value<'_>, at: usize) -> Result<Entry<'_>, String> {
     let text = |name: &str| item.get(name).and_then(Value::as_str).unwrap_or_default();
     let operation = match &*text("operation") {
         "Apply" => Operation::Apply,

@@ -75,20 +75,26 @@ const EXCEPTIONS: &[Row] = &[
     ),
 ];
 
+/// The sets of most kinds, made once.
+static STATUS: LazyLock<Set<'static>> = LazyLock::new(|| of_paths(&[&["status"]]));
+static SPEC: LazyLock<Set<'static>> = LazyLock::new(|| of_paths(&[&["spec"]]));
+static SPEC_AND_METADATA: LazyLock<Set<'static>> = LazyLock::new(|| of_paths(&[&["metadata"], &["spec"]]));
+static NOTHING: LazyLock<Set<'static>> = LazyLock::new(Set::default);
+static OF_EXCEPTIONS: LazyLock<Vec<Set<'static>>> =
+    LazyLock::new(|| EXCEPTIONS.iter().map(|row| of_paths(row.3)).collect());
+
 /// The fields that a write of the subresource (empty for the main resource) never changes.
-pub(super) fn fields(resource: &Resource, subresource: &str) -> Set<'static> {
+pub(super) fn fields(resource: &Resource, subresource: &str) -> &'static Set<'static> {
     let name = (&*resource.group, &*resource.plural, subresource);
-    if let Some(row) = EXCEPTIONS.iter().find(|row| (row.0, row.1, row.2) == name) {
-        return of_paths(row.3);
+    if let Some(at) = EXCEPTIONS.iter().position(|row| (row.0, row.1, row.2) == name) {
+        return &OF_EXCEPTIONS[at];
     }
     let status = &resource.policy.status;
     match subresource {
-        "" if status.subresource => of_paths(&[&["status"]]),
-        "status" if status.writes_labels || status.writes_annotations || status.writes_finalizers => {
-            of_paths(&[&["spec"]])
-        }
-        "status" => of_paths(&[&["metadata"], &["spec"]]),
-        _ => Set::default(),
+        "" if status.subresource => &STATUS,
+        "status" if status.writes_labels || status.writes_annotations || status.writes_finalizers => &SPEC,
+        "status" => &SPEC_AND_METADATA,
+        _ => &NOTHING,
     }
 }
 

@@ -147,3 +147,35 @@ fn events_are_owned_in_both_groups() {
     assert_eq!(fields("c").get("f:message"), None, "{entries}");
     assert_eq!(fields("c")["f:reason"], json!({}));
 }
+
+#[test]
+fn values_of_any_depth_are_tracked_and_applied() {
+    // [F25] [F11] far down, a value is one field
+    let widgets = resource("example.com", "widgets");
+    let deep = |depth: usize, leaf: &str| {
+        let spec = format!("{}{leaf}{}", r#"{"a":"#.repeat(depth), "}".repeat(depth));
+        format!(r#"{{"apiVersion":"example.com/v1","kind":"Widget","metadata":{{"name":"a"}},"spec":{spec}}}"#)
+    };
+    let object = |body: &str| {
+        let decoded = decode(&widgets, ContentType::Json, body.as_bytes(), FieldValidation::Ignore);
+        decoded.unwrap().object
+    };
+    let mut old = object(&deep(5_000, "1"));
+    track(&context(&widgets, "m", "", 0), None, &mut old);
+    let first = text(&old).to_owned();
+    assert!(first.len() > 1_000 && first.len() < 10_000, "{}", first.len());
+    let mut new = object(&deep(5_000, "2"));
+    track(&context(&widgets, "n", "", 0), Some(&old), &mut new);
+    assert!(text(&new).contains(r#""manager":"n""#));
+    let live = deep(5_000, "1");
+    let wanted = deep(5_000, "3");
+    let attempt = |force: Force| {
+        let live = Live {
+            json: Some(live.as_bytes()),
+            managed_fields: old.meta.managed_fields.as_ref(),
+        };
+        apply(&context(&widgets, "k", "", 0), live, wanted.as_bytes(), force)
+    };
+    assert!(matches!(attempt(Force::No), Err(ApplyError::Conflict { .. })));
+    assert_eq!(attempt(Force::Yes).unwrap().json, wanted.as_bytes());
+}

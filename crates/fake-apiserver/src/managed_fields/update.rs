@@ -81,7 +81,7 @@ fn updated(
     let mut managers = Managers::decode(&base_tape)?;
     let (old_tape, new_tape) = (parse(&before)?, parse(&after)?);
     let reset = reset::fields(resource, context.subresource);
-    let comparison = compare(resource.structures.own.root(), old_tape.root(), new_tape.root())?.without(&reset);
+    let comparison = compare(resource.structures.own.root(), old_tape.root(), new_tape.root())?.without(reset);
     let others = settle_versions(resource, &mut managers)?
         .into_iter()
         .map(|(name, version)| {
@@ -91,7 +91,7 @@ fn updated(
         });
     let changes = Changes {
         own: &comparison,
-        reset: &reset,
+        reset,
         others: others.collect(),
     };
     changes.take(&mut managers, None)?;
@@ -113,7 +113,7 @@ pub(super) fn put_everything<'a>(
     object: &'a Tape<'a>,
 ) -> Result<(), String> {
     let comparison = compare(context.resource.structures.own.root(), zero.root(), object.root())?;
-    let comparison = comparison.without(&reset::fields(context.resource, context.subresource));
+    let comparison = comparison.without(reset::fields(context.resource, context.subresource));
     put_written(
         context,
         managers,

@@ -25,8 +25,10 @@ fn walk(of: Type<'_>, value: Value<'_>, depth: usize) -> Vec<Problem> {
 fn scalar(kind: Scalar, value: Value<'_>) -> Option<Problem> {
     let is_scalar = !matches!(value.kind(), Kind::Array | Kind::Object);
     let text = match (kind, value.kind()) {
-        (_, Kind::Null) | (Scalar::Numeric, Kind::Number) | (Scalar::Text, Kind::String) => return None,
-        (Scalar::Boolean, Kind::True | Kind::False) => return None,
+        (_, Kind::Null)
+        | (Scalar::Numeric, Kind::Number)
+        | (Scalar::Text, Kind::String)
+        | (Scalar::Boolean, Kind::True | Kind::False) => return None,
         (Scalar::Untyped, _) if is_scalar => return None,
         (Scalar::Numeric, _) => format!("expected numeric (int or float), got {}", gofmt::type_of(value)),
         (Scalar::Text, _) => format!(

@@ -6,10 +6,8 @@ use super::{Element, Set};
 /// The set with each list or map as one field that is owned as a whole now. What was owned as a whole and is now merged
 /// stays as it is.
 pub(crate) fn reconcile<'a>(of: Type<'_>, set: &Set<'a>) -> Set<'a> {
-    match walk(of, set, false) {
-        Some(reconciled) => reconciled,
-        None => Set::default(), // an object is never owned as a whole
-    }
+    // An object is never owned as a whole.
+    walk(of, set, false).unwrap_or_default()
 }
 
 /// What is below a value; `None` if the value is one field.

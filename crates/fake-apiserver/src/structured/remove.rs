@@ -1,6 +1,6 @@
 //! A value without some of its fields.
 
-use super::schema::{Form, Type};
+use super::schema::{Form, ListType, Type};
 use super::{Element, MAX_DEPTH, Set, element_of, entries};
 use crate::json::{Kind, Value};
 use crate::patch::Node;
@@ -78,7 +78,7 @@ fn prune<'t>(of: Option<Type<'_>>, value: Value<'t>, depth: usize) -> Node<'t> {
             Node::Object(kept.collect())
         }
         Kind::Array => {
-            let element = of.list().map(|list| list.element());
+            let element = of.list().map(ListType::element);
             Node::Array(value.items().map(|item| prune(element, item, depth + 1)).collect())
         }
         _ => Node::Parsed(value),

@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 
 use super::Element;
-use super::schema::Type;
+use super::schema::{ListType, Type};
 
 /// A set of fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -156,7 +156,7 @@ impl<'a> Set<'a> {
                     Some((None, element)) => (false, element),
                     None => (false, None),
                 },
-                Element::Key(_) => (false, list.map(|list| list.element())),
+                Element::Key(_) => (false, list.map(ListType::element)),
                 Element::Value(_) | Element::Index(_) => (false, None),
             };
             Node {
