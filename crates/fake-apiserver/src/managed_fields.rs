@@ -20,7 +20,7 @@ use jiff::Timestamp;
 pub(crate) use apply::{ApplyError, Force, Live, apply};
 pub(crate) use update::{keep_times, track};
 
-use crate::gotext::is_printable;
+use crate::gotext::{self, is_printable};
 use crate::kinds::Resource;
 
 /// The longest manager name that is taken from a `User-Agent`, in bytes.
@@ -40,7 +40,7 @@ pub(crate) struct WriteContext<'a> {
 /// at most 128 bytes of it, `unknown` if that is empty.
 pub(crate) fn manager_name<'a>(field_manager: Option<&'a str>, user_agent: &'a str) -> Cow<'a, str> {
     if let Some(name) = field_manager.filter(|name| !name.is_empty()) {
-        return Cow::Borrowed(name);
+        return gotext::shown(name);
     }
     let prefix = user_agent.split('/').next().unwrap_or_default();
     let mut name = String::new();

@@ -61,6 +61,9 @@ async fn the_user_agent_names_the_manager(server: Server) {
         .header("user-agent", &agent);
     let created = request.json(&body).send().await.created();
     assert_eq!(created["metadata"]["managedFields"][0]["manager"], "x".repeat(128));
+    // Bytes that are no text are shown as such.
+    let created = namespace.create("configmaps?fieldManager=a%C3", &body).await;
+    assert_eq!(created["metadata"]["managedFields"][0]["manager"], "a\u{fffd}");
 }
 
 // [F11] a write that changes nothing has no owner and no new version
