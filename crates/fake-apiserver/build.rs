@@ -1,19 +1,24 @@
 //! Turns the fact tables of `data/` into Rust statics, so that the server starts without parsing anything.
 //!
-//! Two files go to `OUT_DIR`: `types.rs` (every struct type of the served kinds, for the codec) and `resources.rs`
-//! (every served resource with its policy, for `kinds`). The statics name only types that the including module
+//! Three files go to `OUT_DIR`: `types.rs` (every struct type of the served kinds, for the codec), `resources.rs`
+//! (every served resource with its policy, for `kinds`) and `structures.rs` (how lists and maps are merged and owned, for
+//! `structured`). The statics name only types that the including module
 //! defines; this script knows their field names and nothing else of the crate.
 
 use std::{collections::BTreeMap, env, fmt::Write as _, fs, path::Path};
 
 use serde_json::Value;
 
+#[path = "build/structures.rs"]
+mod structures;
+
 const DISCOVERY: &str = "data/kubernetes-1.37-discovery.json";
 const FACTS: &str = "data/kubernetes-1.37-facts.json";
 const STRUCTS: &str = "data/kubernetes-1.37-structs.json";
+const TYPES: &str = "data/kubernetes-1.37-types.json";
 
 fn main() {
-    for file in ["build.rs", DISCOVERY, FACTS, STRUCTS] {
+    for file in ["build.rs", "build/structures.rs", DISCOVERY, FACTS, STRUCTS, TYPES] {
         println!("cargo::rerun-if-changed={file}");
     }
     let out = env::var_os("OUT_DIR").expect("cargo sets OUT_DIR");
@@ -24,7 +29,10 @@ fn main() {
         .map(|(id, name)| (name.as_str(), id))
         .collect();
     fs::write(Path::new(&out).join("types.rs"), types(&structs, &type_ids)).expect("OUT_DIR is writable");
-    let resources = resources(&read(DISCOVERY), &read(FACTS), &structs, &type_ids);
+    let facts = read(FACTS);
+    let (structures, places) = structures::structures(&read(TYPES), &facts, &structs);
+    fs::write(Path::new(&out).join("structures.rs"), structures).expect("OUT_DIR is writable");
+    let resources = resources(&read(DISCOVERY), &facts, &structs, &type_ids, &places);
     fs::write(Path::new(&out).join("resources.rs"), resources).expect("OUT_DIR is writable");
 }
 
@@ -149,7 +157,13 @@ fn shape(t: &Value, ids: &BTreeMap<&str, usize>) -> String {
     format!("Shape::{name}")
 }
 
-fn resources(discovery: &Value, facts: &Value, structs: &Value, ids: &BTreeMap<&str, usize>) -> String {
+fn resources(
+    discovery: &Value,
+    facts: &Value,
+    structs: &Value,
+    ids: &BTreeMap<&str, usize>,
+    places: &structures::Places,
+) -> String {
     let mut kinds = BTreeMap::new();
     for kind in structs["kinds"].as_array().expect("kinds") {
         let row = texts(kind);
@@ -171,11 +185,16 @@ fn resources(discovery: &Value, facts: &Value, structs: &Value, ids: &BTreeMap<&
                 let ty = kinds
                     .get(&(group_name, version_name, kind))
                     .unwrap_or_else(|| panic!("no type for {key}"));
+                // What stores nothing has no fields that anybody owns.
+                let of_kind = (group_name.to_owned(), version_name.to_owned(), kind.to_owned());
+                let structure = places
+                    .get(&of_kind)
+                    .map_or("None".to_owned(), |at| format!("Some({at})"));
                 write!(
                     out,
                     "BuiltIn {{ group: {group_name:?}, version: {version_name:?}, plural: {plural:?}, singular: {:?}, \
                      kind: {kind:?}, namespaced: {}, verbs: &{:?}, short_names: &{:?}, categories: &{:?}, \
-                     type_id: TypeId({ty}), subresources: &[",
+                     type_id: TypeId({ty}), structure: {structure}, subresources: &[",
                     text(&resource["singular"]),
                     text(&resource["scope"]) == "Namespaced",
                     texts(&resource["verbs"]),

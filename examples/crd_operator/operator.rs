@@ -22,7 +22,7 @@ use watershed::kclient::handler::{QueueHandlers, enqueue_for_parent};
 use watershed::kclient::owner::{Owner, controller_of};
 use watershed::kclient::queue::{Action, Queue, ReconcileError};
 use watershed::kclient::{
-    Client, Filter, HandlerOptions, Informer, ObjectKey, Outcome, Patch, PatchParams, Reader, RegisterError, Stopped,
+    Client, Filter, HandlerOptions, Informer, ObjectKey, Outcome, PatchParams, Reader, RegisterError, Stopped,
     WriteError, WriterExt, ignore_not_found,
 };
 use watershed::kube_client;
@@ -301,22 +301,11 @@ impl Work {
 }
 
 /// Applies the status: the operator owns exactly these fields, and whoever else writes conditions of other types owns those.
-///
-/// The in-memory server does not have server-side apply yet and says so (501). There the same fields go as a merge patch, which
-/// is right as long as nobody else writes conditions, since it replaces all of them. On a cluster this never happens.
 async fn apply_status(sites: &Client<Site>, key: &ObjectKey, status: &SiteStatus) -> Result<Site, WriteError> {
     let fields = json!({"apiVersion": Site::api_version(&()), "kind": Site::kind(&()), "status": status});
     // Forced: nobody else is to write these fields, and a conflict would come again each time.
-    let applied = sites
-        .apply_status(key, &fields, &PatchParams::apply(NAME).force())
-        .await;
-    match applied {
-        Err(error) if error.status().is_some_and(|status| status.code == 501) => {
-            let patch = Patch::Merge(json!({"status": status}));
-            sites.patch_status(key, &patch, &PatchParams::default()).await
-        }
-        applied => applied,
-    }
+    let params = PatchParams::apply(NAME).force();
+    sites.apply_status(key, &fields, &params).await
 }
 
 /// The status with the condition `Ready`. The time of its last transition changes only when its status does.

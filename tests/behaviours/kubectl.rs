@@ -455,6 +455,38 @@ async fn edits_built_in_kinds_or_says_why_not(kubectl: &Kubectl, namespace: &Nam
     }
 }
 
+// [F11] apply --server-side creates, keeps, is refused and is forced
+async fn applies_on_the_server(kubectl: &Kubectl, namespace: &Namespace) {
+    let file = kubectl.home.join("map.json");
+    let wanted = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"v": "1"}});
+    std::fs::write(&file, wanted.to_string()).expect("a file in our folder");
+    let path = file.to_str().expect("a path of text");
+    let arguments = ["apply", "--server-side", "-n", namespace.name(), "-f", path];
+    for _ in 0..2 {
+        assert_eq!(kubectl.ok(&arguments).await, "configmap/a serverside-applied");
+    }
+    let object = namespace.at("configmaps/a");
+    let patch = json!({"data": {"v": "2"}});
+    kubectl
+        .server
+        .merge(&format!("{object}?fieldManager=hand"), &patch)
+        .await
+        .ok();
+    let complaint = kubectl.refused(&arguments).await;
+    let text = "error: Apply failed with 1 conflict: conflict with \"hand\" using v1: .data.v";
+    assert!(complaint.starts_with(text), "{complaint}");
+    let forced = [&arguments[..], &["--force-conflicts"]].concat();
+    assert_eq!(kubectl.ok(&forced).await, "configmap/a serverside-applied");
+    let stored = kubectl.server.get(&object).await.ok();
+    assert_eq!(stored["data"], json!({"v": "1"}));
+    let entries = stored["metadata"]["managedFields"].as_array().expect("managers");
+    let managers: Vec<_> = entries
+        .iter()
+        .map(|entry| (&entry["manager"], &entry["operation"]))
+        .collect();
+    assert_eq!(managers, [(&json!("kubectl"), &json!("Apply"))]);
+}
+
 macro_rules! both {
     ($($name:ident),+ $(,)?) => {
         mod fake {
@@ -492,4 +524,5 @@ both![
     creates_custom_resources,
     edits_custom_resources,
     edits_built_in_kinds_or_says_why_not,
+    applies_on_the_server,
 ];

@@ -312,17 +312,8 @@ async fn deployments_of_others_are_left_alone(server: Server) {
     running.end().await;
 }
 
-own_server_cases!(
-    a_site_from_its_making_to_its_end,
-    an_operator_comes_to_rest,
-    deployments_of_others_are_left_alone,
-);
-
-// The status is applied where the server can apply: its fields are the operator's, a condition of somebody else's stays.
-#[tokio::test]
-#[ignore = "needs the API server rig"]
-async fn the_status_is_applied() {
-    let server = Server::of_its_own().await;
+// The status is applied: its fields are the operator's, a condition of somebody else's stays.
+async fn the_status_is_applied(server: Server) {
     let namespace = server.namespace().await;
     let mut running = Running::start(&server).await;
     running.installed().await;
@@ -375,6 +366,13 @@ async fn the_status_is_applied() {
     assert_eq!(types, [("Checked", "Fine"), ("Ready", "Serving")]);
     running.end().await;
 }
+
+own_server_cases!(
+    a_site_from_its_making_to_its_end,
+    an_operator_comes_to_rest,
+    deployments_of_others_are_left_alone,
+    the_status_is_applied,
+);
 
 // Trouble on the way is retried, until the site is what it should be
 #[tokio::test(start_paused = true)]

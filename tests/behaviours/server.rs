@@ -1,5 +1,6 @@
 //! The API server's own behaviours, one file each; the tag of the behaviour stands above the case.
 
+mod apply;
 mod compaction;
 mod crd;
 mod create;

@@ -340,5 +340,30 @@ pub(crate) fn zero_field(resource: &Resource, name: &str) -> Option<Bytes> {
     Some(Bytes::from(out).slice(range))
 }
 
+/// An object of a built-in kind that nobody has set anything of, as Go writes it. `None` for custom resources.
+pub(crate) fn zero_document(resource: &Resource) -> Option<Vec<u8>> {
+    let Schema::Typed(id) = resource.schema else {
+        return None;
+    };
+    let mut writer = typed::Writer::new(false, 128);
+    writer.structure(id, None);
+    Some(writer.finish().2)
+}
+
+/// The JSON text of the body of an apply, and what is wrong with it beyond that: duplicate keys, as one text.
+///
+/// # Errors
+///
+/// The parser's text.
+pub(crate) fn yaml_to_json(body: &[u8]) -> Result<(Vec<u8>, Option<String>), String> {
+    let (json, duplicates) = yaml::to_json(body)?;
+    Ok((json, duplicates.into_iter().next()))
+}
+
+/// The findings of a text about duplicate keys, one by one.
+pub(crate) fn yaml_findings(text: &str) -> Vec<String> {
+    yaml::findings(text).map(str::to_owned).collect()
+}
+
 #[cfg(test)]
 pub(crate) mod tests;

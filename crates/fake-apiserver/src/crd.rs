@@ -1,7 +1,7 @@
 //! Custom resource definitions: what makes a kind served, and what its removal takes away.
 //!
 //! [`reconcile`] runs after each write to a definition, inside the same request, so that a new kind is served as soon
-//! as its creation is answered. Schemas are stored and not looked at.
+//! as its creation is answered. Schemas say how objects are merged and owned; nothing is validated by them.
 
 mod validation;
 
@@ -15,11 +15,13 @@ use serde_json::{Value, json};
 
 use crate::clock::time_text;
 use crate::codec::{ContentType, FieldValidation, decode};
-use crate::kinds::{CustomResource, CustomVersion, Resource, Scope, TableColumn};
+use crate::kinds::{CustomResource, CustomVersion, Resource, Scope, TableColumn, api_version};
+use crate::managed_fields::{WriteContext, track};
 use crate::object::Object;
 use crate::server::Shared;
 use crate::storage::{Change, ListQuery, Range, ResourceId, Versioned};
 use crate::stored::Stored;
+use crate::structured;
 
 pub(crate) use validation::validate;
 
@@ -65,10 +67,25 @@ struct Version {
     deprecated: bool,
     deprecation_warning: Option<String>,
     subresources: Option<Subresources>,
+    schema: Option<Validation>,
     #[serde(deserialize_with = "nullable")]
     additional_printer_columns: Vec<Column>,
     #[serde(deserialize_with = "nullable")]
     selectable_fields: Vec<SelectableField>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Validation {
+    #[serde(rename = "openAPIV3Schema")]
+    schema: Option<Value>,
+}
+
+impl Version {
+    /// The types of its objects.
+    fn structure(&self) -> structured::Schema {
+        structured::of_definition(self.schema.as_ref().and_then(|validation| validation.schema.as_ref()))
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -365,10 +382,18 @@ fn change(server: &Shared, id: ResourceId, name: &str, mut edit: impl FnMut(&Res
     let result: Result<_, std::convert::Infallible> =
         server.storage.update(id, name, |old: Option<&Versioned<Stored>>| {
             let Some(old) = old else { return Ok(Change::Keep) };
-            let mut object = old.object.object();
+            let before = old.object.object();
+            let mut object = before.clone();
             Ok(match edit(resource, &mut object) {
                 Outcome::Remove => Change::Delete,
                 Outcome::Store => {
+                    let writer = WriteContext {
+                        resource,
+                        manager: "kube-apiserver".into(),
+                        subresource: "status",
+                        now: server.clock.now(),
+                    };
+                    track(&writer, Some(&before), &mut object);
                     let stored = Stored::of(resource, &object);
                     if stored.canonical == old.object.canonical {
                         Change::Keep
@@ -386,6 +411,19 @@ fn change(server: &Shared, id: ResourceId, name: &str, mut edit: impl FnMut(&Res
 
 fn custom_resource(spec: &Spec) -> CustomResource {
     let names = &spec.names;
+    let structures: Arc<[(String, Arc<structured::Schema>)]> = spec
+        .versions
+        .iter()
+        .map(|version| (api_version(&spec.group, &version.name), Arc::new(version.structure())))
+        .collect();
+    let structure = |version: &Version| {
+        let name = api_version(&spec.group, &version.name);
+        let found = structures.iter().find(|(other, _)| *other == name);
+        found.map_or_else(
+            || Arc::new(structured::Schema::deduced()),
+            |(_, found)| Arc::clone(found),
+        )
+    };
     let mut versions: Vec<&Version> = spec.versions.iter().filter(|version| version.served).collect();
     versions.sort_by(|a, b| {
         priority(&b.name)
@@ -410,9 +448,10 @@ fn custom_resource(spec: &Spec) -> CustomResource {
             .enumerate()
             .map(|(at, version)| CustomVersion {
                 deprecation: deprecation(spec, version, &versions[..at]),
-                ..custom_version(version)
+                ..custom_version(version, structure(version))
             })
             .collect(),
+        structures: Arc::clone(&structures),
     }
 }
 
@@ -427,12 +466,13 @@ fn deprecation(spec: &Spec, version: &Version, better: &[&Version]) -> Option<St
     Some(format!("{} is deprecated{instead}", named(version)))
 }
 
-fn custom_version(version: &Version) -> CustomVersion {
+fn custom_version(version: &Version, structure: Arc<structured::Schema>) -> CustomVersion {
     let subresources = version.subresources.as_ref();
     CustomVersion {
         name: version.name.clone(),
         status_subresource: subresources.is_some_and(|found| found.status.is_some()),
         deprecation: None,
+        structure,
         scale_subresource: subresources.is_some_and(|found| found.scale.is_some()),
         selectable_fields: version
             .selectable_fields

@@ -11,11 +11,17 @@ use crate::object::Object;
 
 type Fields = Map<String, Value>;
 
-/// Fills in a pod: its own fields, its containers' fields and what admission adds.
+/// Fills in a pod: its own fields and its containers' fields.
 pub(crate) fn pod(resource: &Resource, object: &mut Object) {
     change_spec(resource, object, |spec| {
         pod_spec(spec);
         default(spec, "enableServiceLinks", true);
+    });
+}
+
+/// Fills in what admission adds to a pod.
+pub(crate) fn admit_pod(resource: &Resource, object: &mut Object) {
+    change_spec(resource, object, |spec| {
         default(spec, "priority", 0);
         default(spec, "preemptionPolicy", "PreemptLowerPriority");
         tolerations(spec);

@@ -35,8 +35,10 @@ struct Hooks {
     names_itself: bool,
     /// A field that an update does not change.
     kept_on_update: Option<&'static str>,
-    /// Changes what a client writes.
+    /// Changes what a client writes: defaults, which the client owns.
     on_write: fn(&Resource, &mut Object),
+    /// Changes what a client writes: what admission adds, which nobody owns.
+    on_admit: fn(&Resource, &mut Object),
     /// Changes what replaces an object, given that one.
     on_update: fn(&Resource, &Object, &mut Object),
     /// What a delete warns of that does not say what becomes of dependents.
@@ -91,6 +93,7 @@ const NONE: Hooks = Hooks {
     names_itself: false,
     kept_on_update: None,
     on_write: |_, _| {},
+    on_admit: |_, _| {},
     on_update: |_, _, _| {},
     delete_warning: None,
     own_deletion: false,
@@ -161,6 +164,7 @@ const DEFINITION: Hooks = Hooks {
 const POD: Hooks = Hooks {
     initial_status: Some(|_| r#"{"phase":"Pending","qosClass":"BestEffort"}"#),
     on_write: defaults::pod,
+    on_admit: defaults::admit_pod,
     kept_by_status: KeptByStatus::Owners,
     name_warning: |name| not_a_label(name, "the Pod's hostname"),
     ..NONE
@@ -211,6 +215,11 @@ fn template_generation(object: &Object) -> i64 {
 }
 
 const DAEMON_SET: Hooks = Hooks {
+    on_write: |_, object| {
+        if object.meta.annotations.get(TEMPLATE_GENERATION).is_none() {
+            object.meta.annotations.insert(TEMPLATE_GENERATION, "0");
+        }
+    },
     on_create: |_, object| {
         let generation = template_generation(object).max(1);
         object
@@ -384,6 +393,11 @@ pub(crate) fn kept_on_update(resource: &Resource) -> Option<&'static str> {
 /// Changes what a client writes, before it is compared with what is stored.
 pub(crate) fn before_write(resource: &Resource, object: &mut Object) {
     (hooks(resource).on_write)(resource, object);
+}
+
+/// Changes what a client writes, when it is settled what of it the client owns.
+pub(crate) fn admit(resource: &Resource, object: &mut Object) {
+    (hooks(resource).on_admit)(resource, object);
 }
 
 /// Changes what replaces an object, before it is compared with that.

@@ -17,4 +17,6 @@ pub(crate) use policy::{
     TableColumn,
 };
 pub(crate) use registry::{CustomResource, CustomVersion, Group, GroupVersion, Kinds, Registry};
-pub(crate) use resource::{Name, Resource, Schema, Scope, StorageId, Subresource, Verb, Verbs, api_version};
+pub(crate) use resource::{
+    Name, Resource, Schema, Scope, StorageId, Structures, Subresource, Verb, Verbs, api_version,
+};

@@ -33,7 +33,8 @@
 //!
 //! The lower half of the crate knows objects and texts, and nothing of storage or HTTP:
 //! [`kinds`] (which resources exist and how they behave), [`object`] (what is stored), [`codec`] (bytes in, canonical
-//! bytes out), [`selector`], [`validation`], [`patch`] and [`managed_fields`]. Start reading at [`kinds`].
+//! bytes out), [`selector`], [`validation`], [`patch`], [`structured`] (how objects are merged, and who owns which field)
+//! and [`managed_fields`]. Start reading at [`kinds`].
 #![forbid(unsafe_code)]
 
 mod answer;
@@ -68,6 +69,7 @@ mod service;
 mod status;
 mod storage;
 mod stored;
+mod structured;
 mod table;
 mod validation;
 mod verbs;

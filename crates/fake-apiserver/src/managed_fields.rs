@@ -1,77 +1,61 @@
-//! `metadata.managedFields`: the stage of a write that records who owns which field.
+//! `metadata.managedFields`: who owns which field of an object.
 //!
-//! Every write passes through [`track`] inside its transaction, after the object is final and before it is compared
-//! with the stored one. Ownership is not computed yet: the stage keeps the field out of every stored object, so that
-//! no-op detection does not see it.
+//! [`track`] is the stage that each write passes through once its defaults are filled in and before the server's own
+//! changes, which nobody owns: it gives what changed to the writer. [`apply`](apply::apply) is server-side apply: it merges
+//! what a manager wants into the object, by [`structured`](crate::structured), and settles what it owns from then on.
+//! Between writes the field is canonical bytes; [`entries`] reads them, one entry per manager, operation, version and
+//! subresource. Fields that a write cannot change ([`reset`]) are never given to its manager.
+
+mod apply;
+mod entries;
+mod last_applied;
+mod reset;
+mod update;
+mod versions;
+
+use std::borrow::Cow;
 
 use jiff::Timestamp;
 
-use crate::object::Object;
+pub(crate) use apply::{ApplyError, Force, Live, apply};
+pub(crate) use update::{keep_times, track};
 
-/// The longest manager name that is taken from a `User-Agent`.
+use crate::gotext::{self, is_printable};
+use crate::kinds::Resource;
+
+/// The longest manager name that is taken from a `User-Agent`, in bytes.
 const MAX_MANAGER: usize = 128;
 
-/// Who writes and when.
+/// Who writes, what and when.
 #[derive(Debug, Clone)]
 pub(crate) struct WriteContext<'a> {
-    pub(crate) manager: &'a str,
-    /// `status`, `scale` …; empty for the main resource.
+    pub(crate) resource: &'a Resource,
+    pub(crate) manager: Cow<'a, str>,
+    /// `status` …; empty for the main resource.
     pub(crate) subresource: &'a str,
-    /// The version of the request.
-    pub(crate) api_version: &'a str,
     pub(crate) now: Timestamp,
 }
 
-/// Records the write in `new`. `old` is the stored object, `None` on create.
-pub(crate) fn track(context: &WriteContext<'_>, old: Option<&Object>, new: &mut Object) {
-    let WriteContext {
-        manager,
-        subresource,
-        api_version,
-        now,
-    } = context;
-    let creates = old.is_none();
-    tracing::trace!(manager, subresource, api_version, %now, creates, name = new.meta.name, "write");
-    new.meta.managed_fields = None;
-}
-
-/// The name of the manager: the `fieldManager` parameter, or the `User-Agent` up to the first `/`, at most 128
-/// characters of it, `unknown` if that is empty.
-pub(crate) fn manager_name<'a>(field_manager: Option<&'a str>, user_agent: Option<&'a str>) -> &'a str {
+/// The name of the manager: the `fieldManager` parameter, or what of the `User-Agent` up to the first `/` can be printed,
+/// at most 128 bytes of it, `unknown` if that is empty.
+pub(crate) fn manager_name<'a>(field_manager: Option<&'a str>, user_agent: &'a str) -> Cow<'a, str> {
     if let Some(name) = field_manager.filter(|name| !name.is_empty()) {
-        return name;
+        return gotext::shown(name);
     }
-    let agent = user_agent.unwrap_or_default();
-    let name = agent.split('/').next().unwrap_or_default();
-    let end = name.char_indices().nth(MAX_MANAGER).map_or(name.len(), |(at, _)| at);
-    if name.is_empty() { "unknown" } else { &name[..end] }
+    let prefix = user_agent.split('/').next().unwrap_or_default();
+    let mut name = String::new();
+    for char in prefix.chars().filter(|char| is_printable(*char)) {
+        if name.len() + char.len_utf8() > MAX_MANAGER {
+            break;
+        }
+        name.push(char);
+    }
+    match name.as_str() {
+        "" => Cow::Borrowed("unknown"),
+        same if same == prefix => Cow::Borrowed(prefix),
+        _ => Cow::Owned(name),
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn manager_name_comes_from_the_parameter_or_the_user_agent() {
-        // [F26]
-        assert_eq!(manager_name(Some("m"), Some("kubectl/v1")), "m");
-        assert_eq!(manager_name(Some(""), Some("kubectl/v1.32 (linux/amd64)")), "kubectl");
-        assert_eq!(manager_name(None, Some("/x")), "unknown");
-        assert_eq!(manager_name(None, None), "unknown");
-        assert_eq!(manager_name(None, Some(&"é".repeat(200))).chars().count(), 128);
-    }
-
-    #[test]
-    fn track_keeps_the_field_out_of_the_stored_object() {
-        let mut new = Object::default();
-        new.meta.managed_fields = Some(bytes::Bytes::from_static(b"[]"));
-        let context = WriteContext {
-            manager: "m",
-            subresource: "",
-            api_version: "v1",
-            now: Timestamp::UNIX_EPOCH,
-        };
-        track(&context, None, &mut new);
-        assert_eq!(new.meta.managed_fields, None);
-    }
-}
+mod tests;

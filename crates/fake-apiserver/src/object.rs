@@ -153,14 +153,19 @@ impl Object {
         let mut out = Vec::with_capacity(fields + 384 + self.meta.managed_fields.as_ref().map_or(0, Bytes::len));
         out.extend_from_slice(METADATA);
         output::metadata(&self.meta, &mut out);
+        self.write_fields(&mut out);
+        Bytes::from(out)
+    }
+
+    /// Appends all but the metadata, up to the end.
+    fn write_fields(&self, out: &mut Vec<u8>) {
         for (name, value) in &self.fields {
-            write::comma(&mut out);
-            write::string(&mut out, name);
+            write::comma(out);
+            write::string(out, name);
             out.push(b':');
             out.extend_from_slice(value);
         }
         out.push(b'}');
-        Bytes::from(out)
     }
 
     /// Reads the canonical form back; the fields share the memory of `canonical`.
@@ -171,6 +176,13 @@ impl Object {
     pub(crate) fn from_canonical(canonical: &Bytes) -> Self {
         input::read(canonical)
     }
+}
+
+/// Appends the canonical form without `managedFields`.
+pub(crate) fn write_unmanaged(object: &Object, out: &mut Vec<u8>) {
+    out.extend_from_slice(METADATA);
+    output::unmanaged(&object.meta, out);
+    object.write_fields(out);
 }
 
 /// What canonical bytes start with; the metadata follow.

@@ -1,12 +1,14 @@
 //! Patches: from an object's JSON and a patch to the new object's JSON, which the codec then decodes.
 //!
 //! Each type is a module. Which types a resource takes is decided in [`PatchType::from_header`]. This module knows
-//! no storage: the update transaction calls [`apply`] on each try. Strategic merge patch and apply are not there yet:
-//! asking for them is a 501 that says so.
+//! no storage: the update transaction calls [`apply`] on each try. Server-side apply needs to know owners and is in
+//! [`managed_fields`](crate::managed_fields). Strategic merge patch is not there yet: asking for it is a 501 that says so.
 
 mod document;
 mod json;
 mod merge;
+
+pub(crate) use document::Node;
 
 use crate::{
     codec::{self, FieldValidation},
@@ -27,8 +29,8 @@ pub(crate) enum PatchType {
     Apply,
 }
 
-/// The types that [`apply`] can apply.
-const SUPPORTED: [PatchType; 2] = [PatchType::Json, PatchType::Merge];
+/// The types that the server takes.
+const SUPPORTED: [PatchType; 3] = [PatchType::Json, PatchType::Merge, PatchType::Apply];
 
 impl PatchType {
     const ALL: [Self; 4] = [Self::Json, Self::Merge, Self::Strategic, Self::Apply];

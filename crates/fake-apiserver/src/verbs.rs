@@ -3,6 +3,7 @@
 //! [`run`] picks the verb. Reading: [`get`], [`list`], [`watch`]. Writing: [`create`], [`update`], [`patch`],
 //! [`delete`], which share [`write`](mod@write).
 
+mod apply;
 mod collection;
 mod create;
 mod delete;

@@ -1,11 +1,11 @@
-//! Strategic merge patch, server-side apply and field managers, which the in-memory server does not have yet. [W1]
+//! Strategic merge patch, which the in-memory server does not have yet, server-side apply and field managers. [W1]
 
 use k8s_openapi::api::core::v1::Pod;
 use kclient::{Client, Patch, PatchParams, PostParams, Subresource, Writer, WriterExt};
 use serde_json::json;
 
 use super::{cluster, key, map, maps, pod, value};
-use crate::harness::Server;
+use crate::harness::{Server, cases};
 
 // [W1] strategic merge patch: lists merge by key
 async fn strategic_patches_merge_lists_by_key(server: Server) {
@@ -120,36 +120,16 @@ async fn field_managers_are_recorded(server: Server) {
     assert_eq!(managers, ["creator", "updater"]);
 }
 
-mod real {
-    use crate::harness::Server;
+cases!(
+    apply_owns_fields_and_conflicts,
+    clients_have_a_field_manager,
+    apply_status_writes_the_status,
+    field_managers_are_recorded,
+);
 
-    #[tokio::test]
-    #[ignore = "needs the API server rig"]
-    async fn strategic_patches_merge_lists_by_key() {
-        super::strategic_patches_merge_lists_by_key(Server::real().await).await;
-    }
-
-    #[tokio::test]
-    #[ignore = "needs the API server rig"]
-    async fn apply_owns_fields_and_conflicts() {
-        super::apply_owns_fields_and_conflicts(Server::real().await).await;
-    }
-
-    #[tokio::test]
-    #[ignore = "needs the API server rig"]
-    async fn apply_status_writes_the_status() {
-        super::apply_status_writes_the_status(Server::real().await).await;
-    }
-
-    #[tokio::test]
-    #[ignore = "needs the API server rig"]
-    async fn clients_have_a_field_manager() {
-        super::clients_have_a_field_manager(Server::real().await).await;
-    }
-
-    #[tokio::test]
-    #[ignore = "needs the API server rig"]
-    async fn field_managers_are_recorded() {
-        super::field_managers_are_recorded(Server::real().await).await;
-    }
+// The in-memory server does not have this type yet.
+#[tokio::test]
+#[ignore = "needs the API server rig"]
+async fn real_strategic_patches_merge_lists_by_key() {
+    strategic_patches_merge_lists_by_key(Server::real().await).await;
 }

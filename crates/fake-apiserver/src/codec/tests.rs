@@ -28,7 +28,9 @@ pub(crate) fn registry() -> Registry {
             deprecation: None,
             selectable_fields: vec![".spec.color".into()],
             columns: Vec::new(),
+            structure: Arc::new(crate::structured::Schema::deduced()),
         }],
+        structures: Arc::new([]),
     });
     registry
 }

@@ -22,7 +22,8 @@ pub(crate) fn quoted(text: &str) -> String {
     String::from_utf8(out).unwrap_or_default()
 }
 
-fn string_body(out: &mut Vec<u8>, text: &str) {
+/// Appends the inside of a string.
+pub(crate) fn string_body(out: &mut Vec<u8>, text: &str) {
     let bytes = text.as_bytes();
     let mut done = 0;
     let mut at = 0;

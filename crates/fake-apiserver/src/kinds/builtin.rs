@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     DeleteReturns, FieldSelectors, GenerationMode, Group, GroupVersion, Name, NameValidation, Policy, Propagation,
-    Resource, Schema, Scope, SelectableField, StatusPolicy, StorageId, Subresource, TableColumn, Verbs,
+    Resource, Schema, Scope, SelectableField, StatusPolicy, StorageId, Structures, Subresource, TableColumn, Verbs,
 };
 use crate::codec::TypeId;
 use crate::convert::{self, StoredAs};
@@ -21,6 +21,8 @@ struct BuiltIn {
     short_names: &'static [&'static str],
     categories: &'static [&'static str],
     type_id: TypeId,
+    /// The place among the types that structured merge knows.
+    structure: Option<u16>,
     /// Name, kind, group, version, verbs.
     subresources: &'static [(
         &'static str,
@@ -149,6 +151,7 @@ fn resource(row: &BuiltIn) -> Resource {
         policy: policy_of(row),
         deprecation: deprecation(row).map(Name::Borrowed),
         schema: Schema::Typed(row.type_id),
+        structures: Structures::of_built_in(row.structure),
         custom: false,
     }
 }

@@ -1,9 +1,11 @@
 //! What a custom resource definition makes of a [`Resource`]: the behaviour that all custom resources share.
 
+use std::sync::Arc;
+
 use super::{
     CustomResource, CustomVersion, DeleteReturns, FieldSelectors, GenerationMode, Name, NameValidation, Policy,
-    Propagation, Resource, Schema, Scope, SelectableField, StatusPolicy, StorageId, Subresource, TableColumn, Verb,
-    Verbs,
+    Propagation, Resource, Schema, Scope, SelectableField, StatusPolicy, StorageId, Structures, Subresource,
+    TableColumn, Verb, Verbs,
 };
 
 /// The resource of one version.
@@ -46,6 +48,10 @@ pub(super) fn resource(custom: &CustomResource, version: &CustomVersion) -> Reso
         policy: policy(version, custom.scope),
         deprecation: version.deprecation.clone().map(Name::Owned),
         schema: Schema::Schemaless,
+        structures: Structures {
+            own: Arc::clone(&version.structure),
+            versions: custom.structures.clone(),
+        },
         custom: true,
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::{Name, Resource, Scope, TableColumn, builtin, custom};
+use crate::structured;
 
 /// One served version of a custom resource.
 #[derive(Debug, Clone)]
@@ -16,6 +17,8 @@ pub(crate) struct CustomVersion {
     pub(crate) selectable_fields: Vec<String>,
     /// `additionalPrinterColumns`; empty for the default table (name and age).
     pub(crate) columns: Vec<TableColumn>,
+    /// The types of its objects.
+    pub(crate) structure: Arc<structured::Schema>,
 }
 
 /// What a custom resource definition adds to the served kinds.
@@ -31,6 +34,8 @@ pub(crate) struct CustomResource {
     pub(crate) categories: Vec<String>,
     /// The served versions only, in the order of preference.
     pub(crate) versions: Vec<CustomVersion>,
+    /// The types of all versions, served or not, by `group/version`.
+    pub(crate) structures: Arc<[(String, Arc<structured::Schema>)]>,
 }
 
 /// One version of a group with its resources, in discovery order.
@@ -235,8 +240,10 @@ mod tests {
                     deprecation: None,
                     selectable_fields: vec![".spec.color".into()],
                     columns: Vec::new(),
+                    structure: Arc::new(structured::Schema::deduced()),
                 })
                 .collect(),
+            structures: Arc::new([]),
         }
     }
 

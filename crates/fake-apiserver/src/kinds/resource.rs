@@ -1,9 +1,11 @@
 //! One served resource: names, verbs, subresources, where its objects are stored. Its behaviour is [`Policy`].
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use super::Policy;
 use crate::convert::StoredAs;
+use crate::structured;
 
 /// A name from the tables (borrowed) or from a custom resource definition (owned).
 pub(crate) type Name = Cow<'static, str>;
@@ -118,6 +120,25 @@ pub(crate) enum Schema {
     Schemaless,
 }
 
+/// The types that structured merge knows of a resource.
+#[derive(Debug, Clone)]
+pub(crate) struct Structures {
+    /// Of the served version.
+    pub(crate) own: Arc<structured::Schema>,
+    /// Of all versions of a custom resource, by `group/version`; none of a built-in kind.
+    pub(crate) versions: Arc<[(String, Arc<structured::Schema>)]>,
+}
+
+impl Structures {
+    /// Those of a built-in kind.
+    pub(crate) fn of_built_in(place: Option<u16>) -> Self {
+        Self {
+            own: Arc::new(structured::Schema::of_built_in(place)),
+            versions: Arc::new([]),
+        }
+    }
+}
+
 /// One served resource (`group/version/plural`).
 ///
 /// # Guarantees
@@ -143,6 +164,8 @@ pub(crate) struct Resource {
     /// What every request for it warns of.
     pub(crate) deprecation: Option<Name>,
     pub(crate) schema: Schema,
+    /// How its objects are merged and owned.
+    pub(crate) structures: Structures,
     /// Whether this comes from a custom resource definition; some texts (415, strict errors) differ.
     pub(crate) custom: bool,
 }

@@ -12,6 +12,17 @@ pub(crate) struct TypeMeta<'a> {
 
 /// Appends the metadata without `resourceVersion`.
 pub(super) fn metadata(meta: &Meta, out: &mut Vec<u8>) {
+    unmanaged(meta, out);
+    if let Some(fields) = meta.managed_fields.as_deref().filter(|fields| *fields != b"[]") {
+        out.pop();
+        write::name(out, "managedFields");
+        out.extend_from_slice(fields);
+        out.push(b'}');
+    }
+}
+
+/// Appends the metadata without `resourceVersion` and `managedFields`.
+pub(super) fn unmanaged(meta: &Meta, out: &mut Vec<u8>) {
     out.push(b'{');
     for (name, value) in [
         ("name", &meta.name),
@@ -50,10 +61,6 @@ pub(super) fn metadata(meta: &Meta, out: &mut Vec<u8>) {
             write::string(out, finalizer);
         }
         out.push(b']');
-    }
-    if let Some(fields) = meta.managed_fields.as_deref().filter(|fields| *fields != b"[]") {
-        write::name(out, "managedFields");
-        out.extend_from_slice(fields);
     }
     out.push(b'}');
 }

@@ -6,7 +6,7 @@ use crate::json::{Kind, Value, canonical, write};
 
 /// A node. Unchanged parts stay as they were parsed.
 #[derive(Debug, Clone)]
-pub(super) enum Node<'t> {
+pub(crate) enum Node<'t> {
     Parsed(Value<'t>),
     Null,
     /// Invariant: in key order, no key twice.
@@ -55,10 +55,29 @@ impl<'t> Node<'t> {
         }
     }
 
+    /// The value of a key of an object.
+    pub(crate) fn member(&mut self, key: &str) -> Option<&mut Self> {
+        get(self.object()?, key)
+    }
+
+    /// Sets a key of an object.
+    pub(crate) fn set_member(&mut self, key: &'t str, value: Self) {
+        if let Some(entries) = self.object() {
+            set(entries, Cow::Borrowed(key), value);
+        }
+    }
+
+    /// Removes a key of an object.
+    pub(crate) fn remove_member(&mut self, key: &str) {
+        if let Some(entries) = self.object() {
+            remove(entries, key);
+        }
+    }
+
     /// Appends the JSON text.
     ///
     /// Recurses over changed parts only, whose depth a patch's paths and its own nesting limit.
-    pub(super) fn write(&self, out: &mut Vec<u8>) {
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
         match self {
             Self::Null => out.extend_from_slice(b"null"),
             Self::Parsed(value) => out.extend_from_slice(value.raw_quoted()),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Context;
+use super::update::Tracking;
 use super::write::{self, WriteOptions};
 use crate::answer::Answer;
 use crate::hooks;
@@ -40,7 +41,7 @@ pub(super) fn create(context: Context<'_>) -> Result<Answer, Status> {
     warnings.extend(decoded.repeated_owners);
     let mut of_valid = write::finalizer_warnings(context.resource, &[], &decoded.object.meta.finalizers);
     of_valid.extend(hooks::name_warning(context.resource, &decoded.object));
-    let created = create_in(context, decoded.object, options, wrong_type);
+    let created = create_in(context, decoded.object, options, wrong_type, Tracking::Due);
     // Said of what is valid, also if it exists already.
     if created
         .as_ref()
@@ -59,6 +60,7 @@ pub(super) fn create_in(
     mut object: Object,
     options: WriteOptions,
     wrong_type: Option<Status>,
+    tracking: Tracking,
 ) -> Result<Versioned<Stored>, Status> {
     let resource = context.resource;
     write::settle_namespace(resource, context.namespace(), &mut object)?;
@@ -72,10 +74,16 @@ pub(super) fn create_in(
     if let Some(status) = wrong_type {
         return Err(status);
     }
-    prepare(context.server, resource, &mut object, StatusField::Policy);
     hooks::before_write(resource, &mut object);
+    if !object.meta.name.is_empty() {
+        hooks::named(resource, &mut object);
+    }
+    if tracking == Tracking::Due {
+        write::track_fields(context, None, &mut object);
+    }
+    prepare(context.server, resource, &mut object, StatusField::Policy);
+    hooks::admit(resource, &mut object);
     hooks::before_create(resource, &mut object);
-    write::track_fields(context, None, &mut object);
     store_new(
         context.server,
         resource,
@@ -211,6 +219,7 @@ pub(crate) fn create_object(
     namespaces::check_create(server, super::subject(resource), &object)?;
     prepare(server, resource, &mut object, StatusField::Kept);
     hooks::before_write(resource, &mut object);
+    hooks::admit(resource, &mut object);
     hooks::before_create(resource, &mut object);
     store_new(server, resource, id, object, false, false)
 }

@@ -196,7 +196,6 @@ pub(super) fn delete_one(
             shown = None;
             return Ok(Change::Keep);
         }
-        write::track_fields(context, Some(&current), &mut new);
         let stored = Arc::new(Stored::of(context.resource, &new));
         shown = Some(write::unstored(Arc::clone(&stored), old.rv));
         Ok(if dry_run { Change::Keep } else { Change::Put(stored) })

@@ -2,15 +2,15 @@
 
 use std::collections::HashSet;
 
-use super::Context;
-use super::update::{Part, check_identity, transact, undeterminable_name};
+use super::update::{Part, Tracking, check_identity, transact, undeterminable_name};
 use super::write;
+use super::{Context, apply};
 use crate::answer::Answer;
 use crate::codec::{DecodeError, FieldValidation, decode_patched};
 use crate::gotext::go_quote;
 use crate::json::{Kind, Tape};
 use crate::negotiate::{Representation, Shape};
-use crate::patch::{PatchError, PatchType, apply, check_syntax, field_findings};
+use crate::patch::{PatchError, PatchType, apply as apply_patch, check_syntax, field_findings};
 use crate::status::{Cause, Status, Subject};
 
 /// `PATCH`.
@@ -19,6 +19,9 @@ use crate::status::{Cause, Status, Subject};
 /// 400, 404, 406, 409, 413, 415, 422.
 pub(super) fn patch(context: Context<'_>, part: Part) -> Result<Answer, Status> {
     let patch_type = patch_type(context)?;
+    if patch_type == PatchType::Apply {
+        return apply::apply(context, part);
+    }
     let view = context.view(Shape::Object)?;
     write::check_size(context)?;
     let options = write::options(context, "PatchOptions")?;
@@ -29,11 +32,11 @@ pub(super) fn patch(context: Context<'_>, part: Part) -> Result<Answer, Status> 
         FieldValidation::Ignore => Vec::new(),
         FieldValidation::Strict | FieldValidation::Warn => field_findings(patch_type, &context.request.body),
     };
-    let patched = transact(context, part, options, |old, before| {
+    let patched = transact(context, part, options, Tracking::Due, |old, before| {
         warnings.clear();
         let mut current = Vec::with_capacity(old.object.canonical.len() + 96);
         full.write_object(&old.object, old.rv, &mut current);
-        let patched = apply(patch_type, &current, &context.request.body, options.validation)
+        let patched = apply_patch(patch_type, &current, &context.request.body, options.validation)
             .map_err(|error| patch_status(&error))?;
         check_type(context, &patched, options.validation, &mut warnings)?;
         let decoded = decode_patched(context.resource, &patched, options.validation);

@@ -9,6 +9,7 @@ use super::write::{self, WriteOptions};
 use crate::answer::Answer;
 use crate::hooks::{self, Kept, KeptByStatus};
 use crate::kinds::Resource;
+use crate::managed_fields::keep_times;
 use crate::negotiate::Shape;
 use crate::object::{Meta, Object};
 use crate::status::{Cause, Status, Subject};
@@ -25,6 +26,13 @@ pub(super) enum Part {
     Status,
     /// The finalizers in the spec of a namespace.
     Finalize,
+}
+
+/// Whether it is still to be recorded who owns what of a written object: an apply has done that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tracking {
+    Due,
+    Done,
 }
 
 /// `PUT`.
@@ -58,7 +66,7 @@ fn replace(
     warnings: &mut Vec<String>,
 ) -> Result<(u16, Versioned<Stored>), Status> {
     let mut of_finalizers = Vec::new();
-    let result = transact(context, part, options, |_, current| {
+    let result = transact(context, part, options, Tracking::Due, |_, current| {
         let (given, actual) = (&object.meta.uid, &current.meta.uid);
         if !given.is_empty() && given != actual {
             return Err(other_uid(context, options, given, actual));
@@ -79,7 +87,7 @@ fn replace(
                 parse_uint(&object.meta.resource_version).map_err(Status::untyped)?;
             }
             object.meta.resource_version.clear();
-            Ok((201, create_in(context, object, options, wrong_type)?))
+            Ok((201, create_in(context, object, options, wrong_type, Tracking::Due)?))
         }
         result => {
             let version = result?;
@@ -133,6 +141,7 @@ pub(super) fn transact(
     context: Context<'_>,
     part: Part,
     options: WriteOptions,
+    tracking: Tracking,
     mut make: impl FnMut(&Versioned<Stored>, &Object) -> Result<(Object, Option<Status>), Status>,
 ) -> Result<Versioned<Stored>, Status> {
     let mut shown = None;
@@ -144,7 +153,13 @@ pub(super) fn transact(
         if let Some(status) = wrong_type {
             return Err(status);
         }
-        let new = settle(context, part, options, &current, wanted)?;
+        let new = settle(
+            context,
+            part,
+            options,
+            &current,
+            tracked(context, tracking, &current, wanted),
+        )?;
         let removes = removed_by_update(context.resource, &current, &new);
         let stored = Arc::new(Stored::of(context.resource, &new));
         if !removes && stored.canonical == old.object.canonical {
@@ -197,6 +212,17 @@ fn version_required(context: Context<'_>) -> Status {
     Status::invalid(subject, context.name(), vec![cause])
 }
 
+/// The wanted object with its defaults, and with the record of who owns it once it replaces `old`. What the server itself
+/// changes after that is nobody's.
+fn tracked(context: Context<'_>, tracking: Tracking, old: &Object, mut wanted: Object) -> Object {
+    hooks::before_write(context.resource, &mut wanted);
+    hooks::named(context.resource, &mut wanted);
+    if tracking == Tracking::Due {
+        write::track_fields(context, Some(old), &mut wanted);
+    }
+    wanted
+}
+
 /// The object that is stored when `wanted` replaces `old`.
 fn settle(
     context: Context<'_>,
@@ -243,7 +269,10 @@ fn settle(
         // It is dropped on the way to the store, which a dry run does not take.
         new.meta.self_link.clear();
     }
-    hooks::before_write(resource, &mut new);
+    if part != Part::Main {
+        hooks::before_write(resource, &mut new);
+    }
+    hooks::admit(resource, &mut new);
     hooks::on_update(resource, old, &mut new);
     hooks::named(resource, &mut new);
     new.meta.generation = old.meta.generation;
@@ -251,7 +280,7 @@ fn settle(
     if matches!(part, Part::Main) {
         write::advance_generation(resource, old, &mut new);
     }
-    write::track_fields(context, Some(old), &mut new);
+    keep_times(old, &mut new);
     let of_metadata = validate_update(resource, &new.meta, &old.meta, part != Part::Main);
     let written = Written {
         new: &new,

@@ -9,7 +9,7 @@ use crate::codec::{ContentType, DecodeError, Decoded, FieldValidation, decode};
 use crate::gotext::{self, go_quote, is_printable};
 use crate::json::write::quoted;
 use crate::kinds::{GenerationMode, Resource};
-use crate::managed_fields::{WriteContext, manager_name, track};
+use crate::managed_fields::{Force, WriteContext, manager_name, track};
 use crate::object::Object;
 use crate::service::BODY_LIMIT;
 use crate::status::{Cause, Status, Subject};
@@ -25,6 +25,8 @@ const READABLE: &str = "application/json, application/yaml, application/vnd.kube
 pub(super) struct WriteOptions {
     pub(super) dry_run: bool,
     pub(super) validation: FieldValidation,
+    /// Of an apply.
+    pub(super) force: Force,
 }
 
 /// Reads the options of a write; `kind` is the options' own kind, which error texts name.
@@ -32,15 +34,42 @@ pub(super) struct WriteOptions {
 /// # Errors
 /// 422 for values that do not exist.
 pub(super) fn options(context: Context<'_>, kind: &'static str) -> Result<WriteOptions, Status> {
-    let query = &context.request.query;
     let mut causes = Vec::new();
-    if kind == "PatchOptions" && query.get("force").is_some() {
+    if kind == "PatchOptions" && context.request.query.get("force").is_some() {
         causes.push(Cause::new(
             "FieldValueForbidden",
             "Forbidden: may not be specified for non-apply patch",
             "force",
         ));
     }
+    read_options(context, kind, causes)
+}
+
+/// Reads the options of an apply.
+///
+/// # Errors
+/// 422 for values that do not exist, and without a manager.
+pub(super) fn apply_options(context: Context<'_>) -> Result<WriteOptions, Status> {
+    let query = &context.request.query;
+    let mut causes = Vec::new();
+    if query.non_empty("fieldManager").is_none() {
+        causes.push(Cause::new(
+            "FieldValueRequired",
+            "Required value: is required for apply patch",
+            "fieldManager",
+        ));
+    }
+    let is_false = |value: &str| value == "0" || value.eq_ignore_ascii_case("false");
+    let force = match query.get("force") {
+        Some(value) if !is_false(value) => Force::Yes,
+        _ => Force::No,
+    };
+    let options = read_options(context, "PatchOptions", causes)?;
+    Ok(WriteOptions { force, ..options })
+}
+
+fn read_options(context: Context<'_>, kind: &'static str, mut causes: Vec<Cause>) -> Result<WriteOptions, Status> {
+    let query = &context.request.query;
     causes.extend(manager_causes(query.get("fieldManager").unwrap_or_default()));
     causes.extend(dry_run_causes(query.all("dryRun")));
     let validation = match query.get("fieldValidation").unwrap_or_default() {
@@ -60,6 +89,7 @@ pub(super) fn options(context: Context<'_>, kind: &'static str) -> Result<WriteO
         return Ok(WriteOptions {
             dry_run: query.non_empty("dryRun").is_some(),
             validation,
+            force: Force::No,
         });
     }
     Err(Status::invalid(options_subject(kind), "", causes))
@@ -262,18 +292,20 @@ fn causes(resource: &Resource, errors: &[FieldError]) -> Vec<Cause> {
         .collect()
 }
 
-/// Records who wrote the object.
-pub(super) fn track_fields(context: Context<'_>, old: Option<&Object>, new: &mut Object) {
+/// Who writes, for the record of who owns which field.
+pub(super) fn context(context: Context<'_>) -> WriteContext<'_> {
     let request = context.request;
-    let api_version = context.resource.api_version();
-    let agent = Some(request.user_agent());
-    let write = WriteContext {
-        manager: manager_name(request.query.non_empty("fieldManager"), agent),
+    WriteContext {
+        resource: context.resource,
+        manager: manager_name(request.query.non_empty("fieldManager"), request.user_agent()),
         subresource: context.path.subresource.as_deref().unwrap_or_default(),
-        api_version: &api_version,
         now: context.server.clock.now(),
-    };
-    track(&write, old, new);
+    }
+}
+
+/// Records who wrote the object.
+pub(super) fn track_fields(of: Context<'_>, old: Option<&Object>, new: &mut Object) {
+    track(&context(of), old, new);
 }
 
 /// Sets the generation of an updated object.

@@ -359,6 +359,25 @@ fn is_of_server(name: &str, event: &Value) -> bool {
     of_time && (of_allocator || event["kind"] == "PartialObjectMetadata")
 }
 
+/// Managed fields without their times, on which the order depends; none of kinds whose defaults are not all filled in, as
+/// who writes owns defaults too.
+fn owners(kind: &Kind, metadata: &mut serde_json::Map<String, Value>) {
+    if !kind.compares_body {
+        metadata.remove("managedFields");
+        return;
+    }
+    let entries = metadata.get_mut("managedFields").and_then(Value::as_array_mut);
+    let Some(entries) = entries else { return };
+    for entry in entries.iter_mut().filter_map(Value::as_object_mut) {
+        entry.remove("time");
+        // The server itself goes by the name of its program.
+        if entry.get("manager").is_some_and(|name| name == "kube-apiserver") {
+            entry.insert("manager".to_owned(), "apiserver".into());
+        }
+    }
+    entries.sort_by_key(ToString::to_string);
+}
+
 fn single(kind: &Kind, object: &mut Value) {
     let Some(members) = object.as_object_mut() else { return };
     if !kind.compares_body {
@@ -370,7 +389,7 @@ fn single(kind: &Kind, object: &mut Value) {
     let Some(metadata) = members.get_mut("metadata").and_then(Value::as_object_mut) else {
         return;
     };
-    metadata.remove("managedFields");
+    owners(kind, metadata);
     for (key, mask) in [
         ("uid", "UID"),
         ("resourceVersion", "RV"),

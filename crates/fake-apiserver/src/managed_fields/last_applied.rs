@@ -1,0 +1,77 @@
+//! The annotation that client-side apply keeps: objects on their way from there to server-side apply.
+//!
+//! Only the manager `kubectl` is concerned. What the annotation holds and the object still has, it may take from other
+//! managers, and the annotation is written anew when it applies.
+
+use super::update::Conflict;
+use crate::json::{Tape, Value, canonical, write};
+use crate::kinds::Resource;
+use crate::patch::Node;
+use crate::structured::{check, compare, fields_of};
+
+const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// The text of the annotation; `None` if there is none.
+fn annotation(object: Value<'_>) -> Option<String> {
+    let annotations = object.get("metadata")?.get("annotations")?;
+    let text = annotations.get(ANNOTATION)?.as_str()?.into_owned();
+    (!text.is_empty()).then_some(text)
+}
+
+/// The conflicts that are left when those do not count that the annotation explains.
+pub(super) fn conflicts_left(resource: &Resource, live: Value<'_>, conflicts: Vec<Conflict>) -> Vec<Conflict> {
+    let Some(allowed) = allowed_paths(resource, live) else {
+        return conflicts;
+    };
+    let is_left = |conflict: &Conflict| !allowed.contains(&conflict.path);
+    conflicts.into_iter().filter(is_left).collect()
+}
+
+/// The paths that the annotation holds as the object has them.
+fn allowed_paths(resource: &Resource, live: Value<'_>) -> Option<Vec<String>> {
+    let of = resource.structures.own.root();
+    let text = annotation(live)?;
+    let tape = Tape::parse(text.as_bytes()).ok()?;
+    let applied = tape.root();
+    if applied.get("apiVersion")?.as_str()? != resource.api_version() {
+        return None;
+    }
+    let is_of_type = |value: Value<'_>| check(of, value).is_empty();
+    if !is_of_type(applied) || !is_of_type(live) {
+        return None;
+    }
+    let differs = compare(of, applied, live).ok()?;
+    let same = fields_of(of, applied)
+        .difference(&differs.modified)
+        .difference(&differs.added)
+        .difference(&differs.removed);
+    Some(same.paths())
+}
+
+/// The object with the annotation that says what was applied, if it has one.
+pub(super) fn annotated(object: Value<'_>, patch: Value<'_>) -> Option<Vec<u8>> {
+    annotation(object)?;
+    let mut applied = Node::Parsed(patch);
+    if let Some(annotations) = applied
+        .member("metadata")
+        .and_then(|metadata| metadata.member("annotations"))
+    {
+        annotations.remove_member(ANNOTATION);
+    }
+    let mut plain = Vec::new();
+    applied.write(&mut plain);
+    let tape = Tape::parse(&plain).ok()?;
+    let mut text = Vec::new();
+    canonical::write(&mut text, tape.root()).ok()?;
+    text.push(b'\n');
+    let mut quoted = Vec::new();
+    write::string(&mut quoted, &String::from_utf8(text).ok()?);
+    let value = Tape::parse(&quoted).ok()?;
+    let mut node = Node::Parsed(object);
+    node.member("metadata")?
+        .member("annotations")?
+        .set_member(ANNOTATION, Node::Parsed(value.root()));
+    let mut out = Vec::new();
+    node.write(&mut out);
+    Some(out)
+}
