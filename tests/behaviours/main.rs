@@ -13,6 +13,7 @@ mod discovery;
 mod guide;
 mod harness;
 mod informer;
+mod inventory;
 mod kubectl;
 mod marks;
 mod multi_kind;
