@@ -72,7 +72,7 @@ impl<K: Object> Client<K> {
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new).
+    /// As [`new`](Self::new); also for a namespace or a label selector that cannot be one.
     #[track_caller]
     pub fn filtered(client: &kube_client::Client, filter: Filter<K>) -> Result<Self, RegisterError>
     where
@@ -92,8 +92,9 @@ impl<K: Object> Client<K> {
         dynamic_type: &K::DynamicType,
         filter: Filter<K>,
     ) -> Result<Self, RegisterError> {
-        let writer = WriteClient::make(client, dynamic_type, filter.transform.is_some(), None);
+        let (transformed, scope) = (filter.transform.is_some(), filter.scope);
         let reader = ReadClient::of(client, dynamic_type, filter)?;
+        let writer = WriteClient::make(client, dynamic_type, scope, transformed, None);
         Ok(Self { reader, writer })
     }
 
@@ -133,9 +134,9 @@ impl<K: Object> Client<K> {
         dynamic_type: &K::DynamicType,
         filter: Filter<K>,
     ) -> Result<Self, RegisterError> {
-        let transformed = filter.transform.is_some();
+        let (transformed, scope) = (filter.transform.is_some(), filter.scope);
         let reader = ReadClient::delayed_of(client, dynamic_type, filter)?;
-        let writer = WriteClient::make(client, dynamic_type, transformed, Some(reader.view().clone()));
+        let writer = WriteClient::make(client, dynamic_type, scope, transformed, Some(reader.view().clone()));
         Ok(Self { reader, writer })
     }
 
@@ -185,8 +186,9 @@ impl<K: Object> Client<K> {
 }
 
 impl Client<DynamicObject> {
-    /// A client of a kind that is known at run time only. Whether it lives in namespaces is the server's business: a write
-    /// without a namespace goes to the cluster scope.
+    /// A client of a kind that is known at run time only. Unless [`Filter::scope`] says whether it lives in namespaces, that is the
+    /// server's business: a write without a namespace goes to the cluster scope, where no object of a kind with namespaces is
+    /// found.
     ///
     /// # Errors
     ///

@@ -30,7 +30,7 @@ pub struct Filter<K> {
     pub field_selector: String,
     /// Only these namespaces. Several cost a list and a watch each. Cluster-scoped kinds ignore it.
     pub namespaces: Namespaces,
-    /// Whether the kind lives in namespaces, for dynamic and metadata clients: see [`InformerOptions::scope`].
+    /// Whether the kind lives in namespaces, for dynamic and metadata clients, reads and writes: see [`InformerOptions::scope`].
     pub scope: Scope,
     /// Only objects that this allows; it may change its mind. It is asked about every kind that it is given to, scope or no
     /// scope.

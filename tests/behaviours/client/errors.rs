@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kclient::{
-    Client, DeleteParams, Filter, ObjectKey, Operation, Patch, PatchParams, PostParams, Selection, Subresource,
+    Client, DeleteParams, Filter, ObjectKey, Operation, Patch, PatchParams, PostParams, Scope, Selection, Subresource,
     ValidationDirective, WriteError, Writer, WriterExt, ignore_not_found,
 };
 use kube::core::ApiResource;
@@ -212,6 +212,43 @@ async fn wrong_scopes_are_refused_before_the_request(server: Server) {
     assert_eq!(requests(), before, "nothing was sent");
 }
 
+// [W1] the scope of a dynamic kind is not told by its type: if the program says it, a key that does not fit is refused, instead of a
+// path under which nothing can be found
+async fn scopes_that_were_said_hold_for_writes(server: Server) {
+    let namespace = server.namespace().await;
+    let cluster = cluster(&server);
+    let resource = ApiResource::erase::<k8s_openapi::api::core::v1::ConfigMap>(&());
+    let said = |scope: Scope| {
+        let filter = Filter::default().scope(scope);
+        [
+            Client::dynamic(&cluster, &resource, filter.clone()).unwrap(),
+            Client::delayed_of(&cluster, &resource, filter).unwrap(),
+        ]
+    };
+    let (nowhere, here) = (ObjectKey::cluster("a"), key(&namespace, "a"));
+    for client in said(Scope::Namespaced) {
+        let error = client
+            .ensure_absent(&nowhere, &DeleteParams::default())
+            .await
+            .unwrap_err();
+        assert!(matches!(error, WriteError::NamespaceRequired { .. }), "{error}");
+        assert!(
+            !client
+                .ensure_absent(&here, &DeleteParams::default())
+                .await
+                .unwrap()
+                .was_there()
+        );
+    }
+    for client in said(Scope::Cluster) {
+        let error = client.fetch(&here).await.unwrap_err();
+        assert!(matches!(error, WriteError::NamespaceNotAllowed { .. }), "{error}");
+    }
+    for client in said(Scope::Unknown) {
+        assert!(client.fetch(&nowhere).await.unwrap_err().is_not_found());
+    }
+}
+
 // [W3] update through a client that has only a part of the object is refused; patch and delete work
 async fn partial_clients_do_not_update(server: Server) {
     let namespace = server.namespace().await;
@@ -247,6 +284,7 @@ cases!(
     refusals_are_typed,
     unknown_fields_are_refused_when_asked,
     wrong_scopes_are_refused_before_the_request,
+    scopes_that_were_said_hold_for_writes,
     partial_clients_do_not_update,
 );
 

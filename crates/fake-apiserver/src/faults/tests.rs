@@ -385,7 +385,7 @@ async fn wait_fired_fails_for_a_rule_that_nothing_meets() {
     tokio::join!(handle.wait_fired(1), async {
         loop {
             faults.plan(&request("GET", "/apis/apps/v1/namespaces/a/deployments"));
-            tokio::time::sleep(Duration::from_secs(60)).await;
+            tokio::time::sleep(Duration::from_mins(1)).await;
         }
     });
 }

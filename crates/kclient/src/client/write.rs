@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use kube::api::{DeleteParams, PatchParams, PostParams, ValidationDirective};
-use kube_client::{Object, ObjectKey, Representation, View};
+use kube_client::{Object, ObjectKey, Representation, Scope, View};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -44,21 +44,22 @@ impl<K: Object> WriteClient<K> {
 
     /// The general form: any [`Object`] and its dynamic type, such as `DynamicObject` and an `ApiResource`.
     pub fn of(client: &kube_client::Client, dynamic_type: &K::DynamicType) -> Self {
-        Self::make(client, dynamic_type, false, None)
+        Self::make(client, dynamic_type, Scope::Unknown, false, None)
     }
 
-    /// `transformed` says that the objects lose something before they are cached.
+    /// `said` is the scope if the type does not tell it; `transformed`, that the objects lose something before they are cached.
     pub(super) fn make(
         client: &kube_client::Client,
         dynamic_type: &K::DynamicType,
+        said: Scope,
         transformed: bool,
         delayed: Option<View<K>>,
     ) -> Self {
-        let endpoint = Endpoint::new(
-            client.kube().clone(),
-            K::api_resource(dynamic_type),
-            K::scope(dynamic_type),
-        );
+        let scope = match K::scope(dynamic_type) {
+            Scope::Unknown => said,
+            known => known,
+        };
+        let endpoint = Endpoint::new(client.kube().clone(), K::api_resource(dynamic_type), scope);
         Self {
             inner: Arc::new(Inner {
                 endpoint,

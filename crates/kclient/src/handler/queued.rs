@@ -14,6 +14,9 @@ use crate::queue::{AddOptions, Queue};
 /// The priority of keys that a start-up flood or a resync brings, so that fresh changes overtake them.
 pub const LOW_PRIORITY: i32 = -100;
 
+/// How many malformed keys of one annotation are logged by name. Whoever may annotate objects is not to fill the log.
+const MOST_NAMED: usize = 8;
+
 /// What a [`Queue`] of object keys can do with objects.
 pub trait QueueHandlers {
     /// Adds the key of an object.
@@ -143,8 +146,8 @@ where
 /// For [`enqueue_for`]: the keys that an annotation of an object names, as `namespace/name` or `name` (cluster-scoped), separated
 /// by commas.
 ///
-/// A part that is no key, such as `a/b/c`, is logged and skipped; the others count. Spaces around a part do not matter, and an
-/// empty annotation names nothing.
+/// A part that is no key, such as `a/b/c`, is logged and skipped, of very many in one annotation the first few by name; the others
+/// count. Spaces around a part do not matter, and an empty annotation names nothing.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::Secret;
@@ -160,14 +163,23 @@ pub fn annotated_keys<K: Object>(annotation: impl Into<String>) -> impl FnMut(&K
         let metadata = object.metadata();
         let named = metadata.annotations.get(&annotation).unwrap_or_default();
         let parts = named.split(',').map(str::trim).filter(|part| !part.is_empty());
+        let mut malformed = 0;
         let key = |part: &str| match part.parse() {
             Ok(key) => Some(key),
             Err(error) => {
-                tracing::warn!(object = %metadata.key(), annotation, %error, "skipping a malformed key");
+                malformed += 1;
+                if malformed <= MOST_NAMED {
+                    tracing::warn!(object = %metadata.key(), annotation, %error, "skipping a malformed key");
+                }
                 None
             }
         };
-        parts.filter_map(key).collect()
+        let keys = parts.filter_map(key).collect();
+        if malformed > MOST_NAMED {
+            let more = malformed - MOST_NAMED;
+            tracing::warn!(object = %metadata.key(), annotation, more, "skipping more malformed keys");
+        }
+        keys
     }
 }
 

@@ -562,6 +562,10 @@ async fn malformed_keys_in_annotations_are_logged_and_skipped() {
         assert!(text.contains(part), "{part} is missing in {text}");
     }
     assert_eq!(text.lines().count(), 4, "{text}");
+    assert_eq!(named(&"a/b/c,".repeat(1_000)), [""; 0]);
+    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert_eq!(text.lines().count(), 4 + 8 + 1, "{text}");
+    assert!(text.contains("more=992"), "{text}");
     assert_eq!(keys(&queue, &mut handler, &[added(plain("none"))]), [""; 0]);
     // Whom the old annotation named is told as well.
     let moved = updated(used_by("ns/old"), used_by("ns/new"));

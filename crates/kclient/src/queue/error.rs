@@ -37,6 +37,28 @@ impl ReconcileError {
         }
     }
 
+    /// An error that `?` does not take, because it is none to the standard library: a `Box<dyn Error + Send + Sync>`, or `anyhow`'s.
+    ///
+    /// ```
+    /// use kclient::queue::{Action, ReconcileError};
+    ///
+    /// fn upload(name: &str) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    ///     Err(format!("no room for {name}").into())
+    /// }
+    ///
+    /// fn reconcile(name: &str) -> Result<Action, ReconcileError> {
+    ///     upload(name).map_err(ReconcileError::boxed)?;
+    ///     Ok(Action::Done)
+    /// }
+    /// assert_eq!(reconcile("a").unwrap_err().to_string(), "no room for a");
+    /// ```
+    pub fn boxed(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self {
+            error: error.into(),
+            terminal: false,
+        }
+    }
+
     /// The same error, but not to be retried: the key is forgotten until it is added again.
     #[must_use]
     pub fn terminal(mut self) -> Self {

@@ -121,7 +121,8 @@ impl Endpoint {
         #[derive(Deserialize)]
         #[serde(bound = "K: DeserializeOwned")]
         struct List<K> {
-            items: Vec<K>,
+            // An empty list may be written as null, by aggregated APIs above all.
+            items: Option<Vec<K>>,
         }
         let attempt = self.attempt(Operation::DeleteCollection, ObjectKey::new(namespace, ""))?;
         check_labels(&selection.labels).map_err(|reason| attempt.invalid(&reason))?;
@@ -137,7 +138,8 @@ impl Endpoint {
         if is_status(&answer) {
             return Ok(Vec::new());
         }
-        attempt.decode::<List<K>>(&answer).map(|list| list.items)
+        let list: List<K> = attempt.decode(&answer)?;
+        Ok(list.items.unwrap_or_default())
     }
 
     /// Calls a subresource that has a form of its own.

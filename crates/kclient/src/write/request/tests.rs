@@ -442,6 +442,11 @@ async fn selectors_of_a_delete_mean_what_they_say() {
     }
     assert_eq!(*paths.lock().unwrap(), [""; 0], "no request");
 
+    let (nulled, _paths) = answering(200, r#"{"items":null}"#);
+    let (all, options) = (Selection::default(), DeleteParams::default());
+    let deleted = nulled.delete_collection::<Value>(Some("ns"), &all, &options).await;
+    assert_eq!(deleted.unwrap(), [Value::Null; 0], "as Go writes an empty list");
+
     let labels = Selector::from_iter([
         Expression::Equal(text("app.kubernetes.io/name"), text("")),
         Expression::In(text("b"), [text("x"), text("y_1")].into()),
