@@ -3,9 +3,10 @@
 //!
 //! Keys are `Arc<str>`, which share their text as Go's strings do.
 
+use std::collections::VecDeque;
 use std::hint::black_box;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
@@ -27,6 +28,8 @@ pub(crate) enum Of {
     Priorities,
     /// One priority; workers end an item and take the next in one step.
     Next,
+    /// No queue of ours: what hands keys over first in, first out, and knows nothing of them.
+    Bare,
 }
 
 /// Runs the course several times; the least time of each part counts.
@@ -41,9 +44,13 @@ pub(crate) fn run(keys: usize, repeats: usize, of: Of) -> anyhow::Result<Outcome
         single: Builder::new_current_thread().enable_time().build()?,
         multi: Builder::new_multi_thread().enable_time().build()?,
     };
-    let mut parts: Vec<(&str, fn(&Course) -> Duration)> =
-        vec![("drain_ns", Course::drain), ("contended_ns", Course::contended)];
-    if of != Of::Next {
+    let mut parts: Vec<(&str, fn(&Course) -> Duration)> = match of {
+        Of::Bare => vec![("contended_ns", Course::bare)],
+        Of::Plain | Of::Priorities | Of::Next => {
+            vec![("drain_ns", Course::drain), ("contended_ns", Course::contended)]
+        }
+    };
+    if matches!(of, Of::Plain | Of::Priorities) {
         parts.extend([
             ("one_ns", Course::one_by_one as fn(&Course) -> Duration),
             ("again_ns", Course::again),
@@ -75,7 +82,7 @@ fn queue() -> WorkQueue<Key> {
 impl Of {
     fn add(self, queue: &WorkQueue<Key>, number: usize, key: &Key) {
         match self {
-            Of::Plain | Of::Next => queue.add(key),
+            Of::Plain | Of::Next | Of::Bare => queue.add(key),
             Of::Priorities => {
                 let priority = [0, 1, 2][number % 3];
                 queue.add_with(key, AddOptions::priority(priority));
@@ -180,6 +187,58 @@ impl Course {
             took
         });
         took
+    }
+
+    /// The same with a deque under a lock: no key is looked up, and none is ever done.
+    fn bare(&self) -> Duration {
+        let total = self.keys.len();
+        let bare = Arc::new((
+            Mutex::new(VecDeque::new()),
+            Notify::new(),
+            AtomicUsize::new(0),
+            Notify::new(),
+        ));
+        let start = Instant::now();
+        self.multi.block_on(async {
+            let consumers: Vec<_> = (0..4)
+                .map(|_| {
+                    let bare = Arc::clone(&bare);
+                    tokio::spawn(async move {
+                        let (keys, filled, handled, all) = &*bare;
+                        loop {
+                            tokio::task::coop::consume_budget().await;
+                            let key: Option<Key> = keys.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+                            let Some(key) = key else {
+                                filled.notified().await;
+                                continue;
+                            };
+                            drop(black_box(key));
+                            if handled.fetch_add(1, Ordering::Relaxed) + 1 == total {
+                                all.notify_one();
+                            }
+                        }
+                    })
+                })
+                .collect();
+            for producer in 0..4 {
+                let (bare, keys) = (Arc::clone(&bare), Arc::clone(&self.keys));
+                tokio::spawn(async move {
+                    for key in keys.iter().skip(producer).step_by(4) {
+                        bare.0
+                            .lock()
+                            .unwrap_or_else(PoisonError::into_inner)
+                            .push_back(Arc::clone(key));
+                        bare.1.notify_one();
+                    }
+                });
+            }
+            bare.3.notified().await;
+            let took = start.elapsed();
+            for consumer in consumers {
+                consumer.abort();
+            }
+            took
+        })
     }
 
     fn after(&self) -> Duration {

@@ -72,6 +72,8 @@ pub(crate) enum Contestant {
     Handlers,
     OurQueue,
     OurNext,
+    /// What hands keys over and knows nothing of them.
+    BareQueue,
     OurPriorities,
     GoQueue,
     GoPriorityQueue,
@@ -82,8 +84,8 @@ impl Scenario {
 
     pub(crate) fn contestants(self) -> &'static [Contestant] {
         use Contestant::{
-            Floor, FloorMimalloc, GoJson, GoPriorityQueue, GoProtobuf, GoQueue, GoTransform, Handlers, KubeRuntime,
-            OurNext, OurPriorities, OurQueue, Ours, OursHuge, OursMimalloc, OursWorker, Slim, Tiny,
+            BareQueue, Floor, FloorMimalloc, GoJson, GoPriorityQueue, GoProtobuf, GoQueue, GoTransform, Handlers,
+            KubeRuntime, OurNext, OurPriorities, OurQueue, Ours, OursHuge, OursMimalloc, OursWorker, Slim, Tiny,
         };
         match self {
             Scenario::Pods => &[
@@ -99,7 +101,7 @@ impl Scenario {
             ],
             Scenario::Small => &[Slim, Tiny, GoTransform],
             Scenario::Handlers => &[Handlers],
-            Scenario::Queue => &[OurQueue, OurNext, GoQueue, OurPriorities, GoPriorityQueue],
+            Scenario::Queue => &[OurQueue, OurNext, BareQueue, GoQueue, OurPriorities, GoPriorityQueue],
         }
     }
 
@@ -136,6 +138,7 @@ impl Contestant {
             Contestant::Handlers => "Watershed, tiny type",
             Contestant::OurQueue => "Watershed",
             Contestant::OurNext => "Watershed, workers with `next`",
+            Contestant::BareQueue => "`Mutex<VecDeque>` and `Notify`",
             Contestant::OurPriorities => "Watershed, three priorities",
             Contestant::GoQueue => "client-go",
             Contestant::GoPriorityQueue => "controller-runtime, three priorities",
@@ -193,6 +196,7 @@ impl Contestant {
             Contestant::GoTransform => &["informer", "-transform"],
             Contestant::OurQueue => &["queue", "--repeats=5", "--of=plain"],
             Contestant::OurNext => &["queue", "--repeats=5", "--of=next"],
+            Contestant::BareQueue => &["queue", "--repeats=5", "--of=bare"],
             Contestant::OurPriorities => &["queue", "--repeats=5", "--of=priorities"],
             Contestant::GoQueue => &["queue", "-repeats=5"],
             Contestant::GoPriorityQueue => &["queue", "-repeats=5", "-priority"],

@@ -60,6 +60,14 @@ pub(super) struct Finish {
     pub(super) handled: bool,
 }
 
+/// A key that was handed out.
+#[derive(Clone, Copy)]
+struct Run {
+    slot: u32,
+    /// When it was handed out. Invariant: meaningful with timings.
+    started: Tick,
+}
+
 /// All that a work queue knows.
 ///
 /// Operations take the time as an option: it is needed with timings, or if something is delayed ([`Core::needs_time`]).
@@ -70,7 +78,7 @@ pub(super) struct Core<T> {
     /// Invariant: all slots in state `Delayed`, and some in state `Processing`.
     delays: Delays,
     /// Invariant: exactly the slots in state `Processing` or `ProcessingDirty`, each at its `position`.
-    processing: Vec<u32>,
+    processing: Vec<Run>,
     /// Invariant: the number of slots in state `ProcessingDirty`.
     dirty: usize,
     /// Marked keys that were not handled yet. Invariant: at least the number of slots with `marked`; a marked key that is
@@ -137,7 +145,7 @@ impl<T: Clone + Eq> Core<T> {
         self.promote(now);
         match self.slots.find(hash, key) {
             None => {
-                let slot = self.insert(hash, key.clone(), State::Queued);
+                let slot = self.slots.insert(hash, key.clone(), State::Queued);
                 self.make_ready(slot, priority);
                 self.count_add(slot, now);
             }
@@ -158,7 +166,7 @@ impl<T: Clone + Eq> Core<T> {
         let slot = self
             .slots
             .find(hash, key)
-            .unwrap_or_else(|| self.insert(hash, key.clone(), State::Delayed));
+            .unwrap_or_else(|| self.slots.insert(hash, key.clone(), State::Delayed));
         self.delay(slot, priority, deadline);
     }
 
@@ -175,25 +183,28 @@ impl<T: Clone + Eq> Core<T> {
         let slot = &mut self.slots[number];
         // `T::clone` may panic: nothing is changed before it.
         let key = slot.key().clone();
-        self.ready.serve(number);
-        self.news.fresh = self.news.fresh.saturating_sub(1);
         slot.state = State::Processing;
         // There are no more slots than a u32 can number.
         slot.position = u32::try_from(self.processing.len()).unwrap_or(u32::MAX);
-        self.processing.push(number);
+        let (priority, failures) = (slot.priority, slot.failures);
+        self.processing.push(Run {
+            slot: number,
+            started: now.unwrap_or(Tick::START),
+        });
+        self.news.fresh = self.news.fresh.saturating_sub(1);
         if let Some(now) = now
             && self.timings
         {
-            slot.started = now;
             let waited = now.since(slot.added);
             self.counters.queue_duration.observe(waited);
-            self.news.queue_duration = Some(waited);
+            self.counters.last_queue_duration = Some(waited);
         }
+        self.ready.serve(&mut self.slots, number);
         Take::Item(Handout {
             key,
             slot: number,
-            priority: slot.priority,
-            failures: slot.failures,
+            priority,
+            failures,
         })
     }
 
@@ -207,9 +218,9 @@ impl<T: Clone + Eq> Core<T> {
         if let Some(now) = now
             && self.timings
         {
-            let worked = now.since(slot.started);
+            let worked = now.since(self.processing[slot.position as usize].started);
             self.counters.work_duration.observe(worked);
-            self.news.work_duration = Some(worked);
+            self.counters.last_work_duration = Some(worked);
         }
         if finish.handled && slot.marked {
             slot.marked = false;
@@ -236,7 +247,7 @@ impl<T: Clone + Eq> Core<T> {
                 self.make_ready(number, priority);
                 None
             }
-            _ if self.delays.contains(number) => {
+            _ if slot.deadline.is_some() => {
                 slot.state = State::Delayed;
                 None
             }
@@ -259,7 +270,7 @@ impl<T: Clone + Eq> Core<T> {
     }
 
     fn promote_due(&mut self, now: Tick) {
-        while let Some((number, deadline)) = self.delays.take_due(now) {
+        while let Some((number, deadline)) = self.delays.take_due(&mut self.slots, now) {
             let priority = self.slots[number].priority;
             self.want(number, priority, Some(deadline));
         }
@@ -267,8 +278,8 @@ impl<T: Clone + Eq> Core<T> {
 
     /// Marks the keys that are ready now; returns how many there are.
     pub(super) fn mark_queued(&mut self) -> usize {
-        for number in self.ready.iter() {
-            self.slots[number].marked = true;
+        for slot in self.slots.iter_mut().filter(|slot| slot.state == State::Queued) {
+            slot.marked = true;
         }
         self.marked = self.ready.len();
         self.marked
@@ -279,7 +290,7 @@ impl<T: Clone + Eq> Core<T> {
         self.phase = if draining { Phase::Draining } else { Phase::ShutDown };
         self.news.shut_down = true;
         let mut dropped = Vec::new();
-        for number in self.delays.clear() {
+        for number in self.delays.clear(&mut self.slots) {
             if self.slots[number].state == State::Delayed {
                 dropped.extend(self.slots.release(number));
             }
@@ -291,9 +302,9 @@ impl<T: Clone + Eq> Core<T> {
     /// Forgets the keys that wait to be handed out, and those that would be wanted again.
     pub(super) fn discard_queued(&mut self) -> Vec<T> {
         let mut dropped = Vec::new();
-        let waiting: Vec<u32> = self.ready.iter().collect();
+        let waiting: Vec<u32> = self.ready.iter(&self.slots).collect();
         for number in waiting {
-            self.ready.remove(number);
+            self.ready.remove(&mut self.slots, number);
             dropped.extend(self.slots.release(number));
         }
         for slot in self.slots.iter_mut() {
@@ -320,13 +331,15 @@ impl<T: Clone + Eq> Core<T> {
         match slot.state {
             State::Free => unreachable!("a free slot has no key to add"),
             State::Delayed => {
-                self.delays.cancel(number);
+                self.delays.cancel(&mut self.slots, number);
                 self.make_ready(number, merged);
                 self.count_add(number, ready_at);
             }
             State::Queued => self.raise(number, priority),
             State::Processing => {
-                slot.priority = if self.delays.cancel(number) { merged } else { priority };
+                let was_delayed = self.delays.cancel(&mut self.slots, number);
+                let slot = &mut self.slots[number];
+                slot.priority = if was_delayed { merged } else { priority };
                 slot.state = State::ProcessingDirty;
                 self.dirty += 1;
                 self.count_add(number, ready_at);
@@ -337,7 +350,6 @@ impl<T: Clone + Eq> Core<T> {
 
     /// Gives a known slot a deadline; one that is wanted earlier than that only takes over the priority.
     fn delay(&mut self, number: u32, priority: i32, deadline: Tick) {
-        let was_delayed = self.delays.contains(number);
         let slot = &mut self.slots[number];
         let merged = priority.max(slot.priority);
         match slot.state {
@@ -345,8 +357,8 @@ impl<T: Clone + Eq> Core<T> {
             State::Queued => self.raise(number, priority),
             State::ProcessingDirty => slot.priority = merged,
             State::Delayed | State::Processing => {
-                slot.priority = if was_delayed { merged } else { priority };
-                self.delays.set(number, deadline);
+                slot.priority = if slot.deadline.is_some() { merged } else { priority };
+                self.delays.set(&mut self.slots, number, deadline);
                 self.note_deadline(deadline);
             }
         }
@@ -354,16 +366,13 @@ impl<T: Clone + Eq> Core<T> {
 
     fn raise(&mut self, number: u32, priority: i32) {
         if priority > self.slots[number].priority {
-            self.slots[number].priority = priority;
-            self.ready.raise(number, priority);
+            self.ready.raise(&mut self.slots, number, priority);
         }
     }
 
     fn make_ready(&mut self, number: u32, priority: i32) {
-        let slot = &mut self.slots[number];
-        slot.state = State::Queued;
-        slot.priority = priority;
-        self.ready.push(number, priority);
+        self.slots[number].state = State::Queued;
+        self.ready.push(&mut self.slots, number, priority);
         self.news.fresh += 1;
     }
 
@@ -375,19 +384,11 @@ impl<T: Clone + Eq> Core<T> {
         }
     }
 
-    fn insert(&mut self, hash: u64, key: T, state: State) -> u32 {
-        let (number, is_new) = self.slots.insert(hash, key, state);
-        if is_new {
-            self.ready.grow();
-        }
-        number
-    }
-
     /// Removes the slot at this position from the list of those in process; the last one takes its place.
     fn end_processing(&mut self, position: u32) {
         self.processing.swap_remove(position as usize);
         if let Some(moved) = self.processing.get(position as usize) {
-            self.slots[*moved].position = position;
+            self.slots[moved.slot].position = position;
         }
     }
 
@@ -395,17 +396,16 @@ impl<T: Clone + Eq> Core<T> {
     #[inline]
     fn trim(&mut self) {
         if self.slots.is_oversized() {
+            self.delays.clear(&mut self.slots);
             self.slots = Slots::new();
-            self.ready.reset();
-            self.delays.clear();
             self.processing = Vec::new();
         }
     }
 
     #[cfg(test)]
     pub(super) fn check_invariants(&self) {
-        self.ready.check_invariants();
-        self.delays.check_invariants();
+        self.ready.check_invariants(&self.slots);
+        self.delays.check_invariants(&self.slots);
         self.slots.check_invariants();
         let count = |wanted: State| self.slots.iter().filter(|(_, slot)| slot.state == wanted).count();
         assert_eq!(count(State::Queued), self.ready.len());
@@ -413,15 +413,15 @@ impl<T: Clone + Eq> Core<T> {
             count(State::Processing) + count(State::ProcessingDirty),
             self.processing.len()
         );
-        for (position, number) in (0..).zip(&self.processing) {
-            let slot = &self.slots[*number];
+        for (position, run) in (0..).zip(&self.processing) {
+            let slot = &self.slots[run.slot];
             assert!(matches!(slot.state, State::Processing | State::ProcessingDirty));
             assert_eq!(slot.position, position);
         }
         assert_eq!(count(State::ProcessingDirty), self.dirty);
         assert!(self.slots.iter().filter(|(_, slot)| slot.marked).count() <= self.marked);
-        for (number, slot) in self.slots.iter() {
-            let delayed = self.delays.contains(number);
+        for (_, slot) in self.slots.iter() {
+            let delayed = slot.deadline.is_some();
             match slot.state {
                 State::Delayed => assert!(delayed),
                 State::Processing => {}

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram, Key, Label, Metadata, SharedString, Unit, with_recorder};
 
-use super::core::Effects;
+use super::metrics::Report;
 
 const DEPTH: &str = "workqueue_depth";
 const ADDS: &str = "workqueue_adds_total";
@@ -127,20 +127,20 @@ impl WorkQueueSeries {
 
     /// Tells what one operation counted and measured.
     #[inline]
-    pub(super) fn report(&self, effects: &Effects) {
-        if effects.adds > 0 {
-            self.adds.increment(effects.adds);
+    pub(super) fn report(&self, report: Report) {
+        if report.adds > 0 {
+            self.adds.increment(report.adds);
         }
-        if effects.retries > 0 {
-            self.retries.increment(effects.retries);
+        if report.retries > 0 {
+            self.retries.increment(report.retries);
         }
-        if effects.depth != 0 {
-            add(&self.depth, effects.depth);
+        if report.depth != 0 {
+            add(&self.depth, report.depth);
         }
-        if let Some(duration) = effects.queue_duration {
+        if let Some(duration) = report.queue_duration {
             self.queue_duration.record(duration);
         }
-        if let Some(duration) = effects.work_duration {
+        if let Some(duration) = report.work_duration {
             self.work_duration.record(duration);
         }
     }

@@ -109,10 +109,23 @@ pub(super) struct Counters {
     pub(super) retries: u64,
     pub(super) queue_duration: Histogram,
     pub(super) work_duration: Histogram,
+    /// How long the key waited that was handed out, and that was worked on that is done, until they are told to the metrics.
+    pub(super) last_queue_duration: Option<Duration>,
+    pub(super) last_work_duration: Option<Duration>,
     /// What of these, and of the depth, was told to the metrics.
     pub(super) reported_adds: u64,
     pub(super) reported_retries: u64,
     pub(super) reported_depth: usize,
+}
+
+/// What the metrics are to be told of one turn of the lock.
+#[derive(Default, Clone, Copy)]
+pub(super) struct Report {
+    pub(super) adds: u64,
+    pub(super) retries: u64,
+    pub(super) depth: i64,
+    pub(super) queue_duration: Option<Duration>,
+    pub(super) work_duration: Option<Duration>,
 }
 
 #[cfg(test)]

@@ -5,10 +5,12 @@
 //!
 //! # Design
 //!
-//! Every ready slot is in two doubly linked lists that live in one vector of links, indexed by slot: the list of its
-//! priority, and the list of all ready slots by age. Taking, raising and removing are O(1) and allocate nothing, there
-//! is nothing to clean up later, and memory is a fixed number of bytes per slot. The priorities in use are a short
-//! vector in ascending order, so that the highest is the last and the usual single priority costs one comparison.
+//! Every ready slot is in two doubly linked lists, whose links are in the slot: the list of its priority, and the list of all
+//! ready slots by age. Taking, raising and removing are O(1) and allocate nothing, there is nothing to clean up later, and
+//! memory is a fixed number of bytes per slot. The priorities in use are a short vector in ascending order, so that the
+//! highest is the last and the usual single priority costs one comparison.
+
+use super::slots::Slots;
 
 /// No slot.
 const NIL: u32 = u32::MAX;
@@ -23,19 +25,19 @@ enum Chain {
     Priority = 1,
 }
 
+/// Where a slot is in the two lists: its neighbours, by [`Chain`]. Invariant: meaningful only while the slot is ready.
 #[derive(Clone, Copy)]
-struct Link {
-    /// Neighbours, by [`Chain`]. Invariant: meaningful only while the slot is ready.
+pub(super) struct Link {
     previous: [u32; 2],
     next: [u32; 2],
-    priority: i32,
 }
 
-const UNLINKED: Link = Link {
-    previous: [NIL; 2],
-    next: [NIL; 2],
-    priority: 0,
-};
+impl Link {
+    pub(super) const UNLINKED: Self = Self {
+        previous: [NIL; 2],
+        next: [NIL; 2],
+    };
+}
 
 #[derive(Clone, Copy)]
 struct List {
@@ -50,9 +52,9 @@ struct Level {
     list: List,
 }
 
-/// The ready slots. Invariant: a slot is in `age` iff it is in the level of its link's priority; no level is empty.
+/// The ready slots. Invariant: a slot is in `age` iff it is in the level of its priority; no level is empty. While a slot is
+/// ready, nobody else changes its priority.
 pub(super) struct Ready {
-    links: Vec<Link>,
     age: List,
     /// Ascending by priority.
     levels: Vec<Level>,
@@ -63,7 +65,6 @@ pub(super) struct Ready {
 impl Ready {
     pub(super) fn new() -> Self {
         Self {
-            links: Vec::new(),
             age: EMPTY,
             levels: Vec::new(),
             len: 0,
@@ -75,31 +76,18 @@ impl Ready {
         self.len
     }
 
-    /// Makes room for a slot number. Slots are numbered densely, so this grows by one at a time.
-    pub(super) fn grow(&mut self) {
-        self.links.push(UNLINKED);
-    }
-
-    /// Gives memory back. Precondition: nothing is ready and all slots were given up.
-    pub(super) fn reset(&mut self) {
-        debug_assert_eq!(self.len, 0);
-        self.links = Vec::new();
-    }
-
-    /// Puts a slot at the end of its priority and makes it the youngest. Precondition: it is not ready.
-    pub(super) fn push(&mut self, slot: u32, priority: i32) {
-        self.links[slot as usize].priority = priority;
-        let Self { links, age, .. } = self;
-        link_last(links, age, Chain::Age, slot);
-        self.push_level(slot, priority);
+    /// Puts a slot at the end of a priority and makes it the youngest. Precondition: it is not ready.
+    #[inline]
+    pub(super) fn push<T>(&mut self, slots: &mut Slots<T>, slot: u32, priority: i32) {
+        link_last(slots, &mut self.age, Chain::Age, slot);
+        self.push_level(slots, slot, priority);
         self.len += 1;
     }
 
     /// Moves a ready slot to the end of a higher priority; its age stays.
-    pub(super) fn raise(&mut self, slot: u32, priority: i32) {
-        self.unlink_level(slot);
-        self.links[slot as usize].priority = priority;
-        self.push_level(slot, priority);
+    pub(super) fn raise<T>(&mut self, slots: &mut Slots<T>, slot: u32, priority: i32) {
+        self.unlink_level(slots, slot);
+        self.push_level(slots, slot, priority);
     }
 
     /// The next slot to serve.
@@ -112,43 +100,31 @@ impl Ready {
 
     /// Removes the slot that [`first`](Self::first) named, because it is served.
     #[inline]
-    pub(super) fn serve(&mut self, slot: u32) {
+    pub(super) fn serve<T>(&mut self, slots: &mut Slots<T>, slot: u32) {
         self.takes += 1;
-        self.remove(slot);
+        self.remove(slots, slot);
     }
 
     /// Removes a slot. Precondition: it is ready.
-    pub(super) fn remove(&mut self, slot: u32) {
-        let Self { links, age, .. } = self;
-        unlink(links, age, Chain::Age, slot);
-        self.unlink_level(slot);
+    #[inline]
+    pub(super) fn remove<T>(&mut self, slots: &mut Slots<T>, slot: u32) {
+        unlink(slots, &mut self.age, Chain::Age, slot);
+        self.unlink_level(slots, slot);
         self.len -= 1;
     }
 
     /// The ready slots from the oldest to the youngest.
-    pub(super) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        let mut next = self.age.head;
-        std::iter::from_fn(move || {
-            let slot = next;
-            let link = self.links.get(slot as usize)?;
-            next = link.next[Chain::Age as usize];
-            Some(slot)
-        })
+    pub(super) fn iter<T>(&self, slots: &Slots<T>) -> impl Iterator<Item = u32> {
+        chain(slots, self.age, Chain::Age)
     }
 
     /// The ready slots as they would be served if nobody aged: the highest priority first, first-in-first-out inside.
-    pub(super) fn in_order(&self) -> impl Iterator<Item = u32> + '_ {
-        self.levels.iter().rev().flat_map(move |level| {
-            let mut next = level.list.head;
-            std::iter::from_fn(move || {
-                let slot = next;
-                let link = self.links.get(slot as usize)?;
-                next = link.next[Chain::Priority as usize];
-                Some(slot)
-            })
-        })
+    pub(super) fn in_order<T>(&self, slots: &Slots<T>) -> impl Iterator<Item = u32> {
+        let levels = self.levels.iter().rev();
+        levels.flat_map(move |level| chain(slots, level.list, Chain::Priority))
     }
 
+    #[inline]
     fn level_index(&self, priority: i32) -> Result<usize, usize> {
         match self.levels.last() {
             Some(last) if last.priority == priority => Ok(self.levels.len() - 1),
@@ -156,64 +132,80 @@ impl Ready {
         }
     }
 
-    fn push_level(&mut self, slot: u32, priority: i32) {
+    #[inline]
+    fn push_level<T>(&mut self, slots: &mut Slots<T>, slot: u32, priority: i32) {
         let index = self.level_index(priority).unwrap_or_else(|index| {
             self.levels.insert(index, Level { priority, list: EMPTY });
             index
         });
-        link_last(&mut self.links, &mut self.levels[index].list, Chain::Priority, slot);
+        slots[slot].priority = priority;
+        link_last(slots, &mut self.levels[index].list, Chain::Priority, slot);
     }
 
-    fn unlink_level(&mut self, slot: u32) {
-        let Ok(index) = self.level_index(self.links[slot as usize].priority) else {
+    #[inline]
+    fn unlink_level<T>(&mut self, slots: &mut Slots<T>, slot: u32) {
+        let Ok(index) = self.level_index(slots[slot].priority) else {
             unreachable!("a ready slot is in the level of its priority");
         };
         let level = &mut self.levels[index];
-        unlink(&mut self.links, &mut level.list, Chain::Priority, slot);
+        unlink(slots, &mut level.list, Chain::Priority, slot);
         if level.list.head == NIL {
             self.levels.remove(index);
         }
     }
 
     #[cfg(test)]
-    pub(super) fn check_invariants(&self) {
-        assert_eq!(self.iter().count(), self.len);
+    pub(super) fn check_invariants<T>(&self, slots: &Slots<T>) {
+        assert_eq!(self.iter(slots).count(), self.len);
         let mut in_levels = 0;
         assert!(self.levels.is_sorted_by(|a, b| a.priority < b.priority));
         for level in &self.levels {
-            let mut slot = level.list.head;
-            assert_ne!(slot, NIL, "no level is empty");
-            while slot != NIL {
-                assert_eq!(self.links[slot as usize].priority, level.priority);
+            assert_ne!(level.list.head, NIL, "no level is empty");
+            for slot in chain(slots, level.list, Chain::Priority) {
+                assert_eq!(slots[slot].priority, level.priority);
                 in_levels += 1;
-                slot = self.links[slot as usize].next[Chain::Priority as usize];
             }
         }
         assert_eq!(in_levels, self.len);
-        assert_eq!(self.in_order().count(), self.len);
+        assert_eq!(self.in_order(slots).count(), self.len);
     }
 }
 
-fn link_last(links: &mut [Link], list: &mut List, chain: Chain, slot: u32) {
-    let link = &mut links[slot as usize];
+/// The slots of a list, from its head.
+fn chain<T>(slots: &Slots<T>, list: List, chain: Chain) -> impl Iterator<Item = u32> {
+    let mut next = list.head;
+    std::iter::from_fn(move || {
+        let slot = next;
+        if slot == NIL {
+            return None;
+        }
+        next = slots[slot].link.next[chain as usize];
+        Some(slot)
+    })
+}
+
+#[inline]
+fn link_last<T>(slots: &mut Slots<T>, list: &mut List, chain: Chain, slot: u32) {
+    let link = &mut slots[slot].link;
     link.previous[chain as usize] = list.tail;
     link.next[chain as usize] = NIL;
     match list.tail {
         NIL => list.head = slot,
-        tail => links[tail as usize].next[chain as usize] = slot,
+        tail => slots[tail].link.next[chain as usize] = slot,
     }
     list.tail = slot;
 }
 
-fn unlink(links: &mut [Link], list: &mut List, chain: Chain, slot: u32) {
-    let Link { previous, next, .. } = links[slot as usize];
+#[inline]
+fn unlink<T>(slots: &mut Slots<T>, list: &mut List, chain: Chain, slot: u32) {
+    let Link { previous, next } = slots[slot].link;
     let (previous, next) = (previous[chain as usize], next[chain as usize]);
     match previous {
         NIL => list.head = next,
-        previous => links[previous as usize].next[chain as usize] = next,
+        previous => slots[previous].link.next[chain as usize] = next,
     }
     match next {
         NIL => list.tail = previous,
-        next => links[next as usize].previous[chain as usize] = previous,
+        next => slots[next].link.previous[chain as usize] = previous,
     }
 }

@@ -5,11 +5,16 @@
 //!
 //! # Design
 //!
-//! Slots live in one vector, and a hash table holds their numbers only, so a key is stored once, growing the table moves four
-//! bytes per key, and whoever remembers a slot's number needs no hash. Free slots are re-used, the one given up last first.
+//! Slots live in one vector, and a hash table holds their numbers and the hashes, so a key is stored once, growing the table
+//! looks at no slot, and whoever remembers a slot's number needs not hash its key. Free slots are re-used, the one given up last first.
+//!
+//! All that the queue knows of a key is in its slot, the links of [`super::ready`] and the deadline of [`super::delay`] included:
+//! an operation on one of very many keys waits for memory more than for anything else, and this is one place instead of three.
 
 use hashbrown::HashTable;
 
+use super::delay::Deadline;
+use super::ready::Link;
 use super::time::Tick;
 
 /// Up to this many slots stay allocated for ever.
@@ -29,10 +34,35 @@ pub(super) enum State {
     ProcessingDirty,
 }
 
+/// What is kept of a key's hash: its lower half.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Hash(u32);
+
+impl Hash {
+    #[inline]
+    fn new(hash: u64) -> Self {
+        #[expect(clippy::cast_possible_truncation, reason = "one half of a good hash is a good hash")]
+        Self(hash as u32)
+    }
+
+    /// Spread over 64 bits: the table looks at the highest and the lowest of them.
+    #[inline]
+    fn spread(self) -> u64 {
+        u64::from(self.0).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+}
+
+/// Where the slot of a key is.
+#[derive(Clone, Copy)]
+struct Indexed {
+    hash: Hash,
+    number: u32,
+}
+
 pub(super) struct Slot<T> {
     /// Invariant: `None` iff the state is `Free`.
     key: Option<T>,
-    hash: u64,
+    hash: Hash,
     pub(super) state: State,
     /// Whether `mark_queued` saw it and it was not handled since.
     pub(super) marked: bool,
@@ -45,8 +75,10 @@ pub(super) struct Slot<T> {
     pub(super) position: u32,
     /// When the pending run became ready. Invariant: meaningful iff the slot is `Queued` or `ProcessingDirty`, with timings.
     pub(super) added: Tick,
-    /// When the current run was handed out. Invariant: meaningful iff it is handed out, with timings.
-    pub(super) started: Tick,
+    /// Where it is among the ready ones: the business of `Ready`.
+    pub(super) link: Link,
+    /// Until when it is delayed, if it is: the business of `Delays`.
+    pub(super) deadline: Option<Deadline>,
 }
 
 impl<T> Slot<T> {
@@ -64,7 +96,7 @@ pub(super) struct Slots<T> {
     /// Slots in state `Free`.
     free: Vec<u32>,
     /// Invariant: the numbers of all slots that are not `Free`, by the hash of their key.
-    index: HashTable<u32>,
+    index: HashTable<Indexed>,
     /// The most keys that were known at once since none was known.
     most: usize,
 }
@@ -87,15 +119,14 @@ impl<T: Clone + Eq> Slots<T> {
 
     #[inline]
     pub(super) fn find(&self, hash: u64, key: &T) -> Option<u32> {
-        let is_key = |number: &u32| {
-            let slot = &self.all[*number as usize];
-            slot.hash == hash && slot.key.as_ref() == Some(key)
-        };
-        self.index.find(hash, is_key).copied()
+        let hash = Hash::new(hash);
+        let is_key = |one: &Indexed| one.hash == hash && self.all[one.number as usize].key.as_ref() == Some(key);
+        self.index.find(hash.spread(), is_key).map(|one| one.number)
     }
 
-    /// A slot for a key that has none. The second value says whether it is one more than there ever were.
-    pub(super) fn insert(&mut self, hash: u64, key: T, state: State) -> (u32, bool) {
+    /// A slot for a key that has none.
+    pub(super) fn insert(&mut self, hash: u64, key: T, state: State) -> u32 {
+        let hash = Hash::new(hash);
         let slot = Slot {
             key: Some(key),
             hash,
@@ -105,21 +136,23 @@ impl<T: Clone + Eq> Slots<T> {
             failures: 0,
             position: 0,
             added: Tick::START,
-            started: Tick::START,
+            link: Link::UNLINKED,
+            deadline: None,
         };
-        let (number, is_new) = if let Some(number) = self.free.pop() {
+        let number = if let Some(number) = self.free.pop() {
             self.all[number as usize] = slot;
-            (number, false)
+            number
         } else {
-            // The links of 2^32 slots alone are 80 GB.
+            // 2^32 slots are more than 300 GB.
             let number = u32::try_from(self.all.len()).expect("fewer than 2^32 distinct keys");
             self.all.push(slot);
-            (number, true)
+            number
         };
-        let Self { index, all, .. } = self;
-        index.insert_unique(hash, number, |number| all[*number as usize].hash);
+        let indexed = Indexed { hash, number };
+        self.index
+            .insert_unique(hash.spread(), indexed, |one| one.hash.spread());
         self.most = self.most.max(self.index.len());
-        (number, is_new)
+        number
     }
 
     /// Gives a slot up. The key has to be dropped outside of the lock.
@@ -127,7 +160,7 @@ impl<T: Clone + Eq> Slots<T> {
         let slot = &mut self.all[number as usize];
         slot.state = State::Free;
         let key = slot.key.take();
-        if let Ok(entry) = self.index.find_entry(slot.hash, |candidate| *candidate == number) {
+        if let Ok(entry) = self.index.find_entry(slot.hash.spread(), |one| one.number == number) {
             entry.remove();
         }
         self.free.push(number);

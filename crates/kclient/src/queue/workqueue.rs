@@ -370,21 +370,22 @@ impl<T: Clone + Eq> Shared<T> {
     /// Runs one step of the state machine, then does what follows from it, outside of the lock.
     #[inline]
     pub(super) fn with<R>(&self, step: impl FnOnce(&mut Core<T>) -> R) -> R {
-        let (result, effects) = {
+        let (result, report, effects) = {
             // A panic in `T::eq` or `T::clone` happens before anything is changed, so the state is sound.
             let mut core = self.core.lock();
             let result = step(&mut core);
-            (result, core.effects())
+            (result, core.report(), core.effects())
         };
+        if let Some(report) = report {
+            self.series.report(report);
+        }
         if let Some(effects) = effects {
             self.follow(effects);
         }
         result
     }
 
-    #[inline]
     fn follow(&self, effects: Effects) {
-        self.series.report(&effects);
         if effects.all_handled {
             self.handled.cancel();
         }

@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
-use std::sync::{LockResult, PoisonError};
+use std::sync::PoisonError;
 
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 
@@ -85,12 +85,11 @@ impl<T> Mutex<T> {
         }
     }
 
-    #[expect(clippy::unnecessary_wraps, reason = "the form of the lock that it stands in for")]
-    pub(crate) fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
-        Ok(match self {
-            Self::Std(lock) => MutexGuard::Std(lock.lock().unwrap_or_else(PoisonError::into_inner), Held::new()),
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        match self {
+            Self::Std(lock) => MutexGuard::Std(super::lock(lock), Held::new()),
             Self::Model(lock) => MutexGuard::Model(lock.lock().unwrap_or_else(PoisonError::into_inner)),
-        })
+        }
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Core, Effects};
-use crate::queue::metrics::WorkQueueMetrics;
+use super::Core;
+use crate::queue::metrics::{Report, WorkQueueMetrics};
 use crate::queue::slots::State;
 use crate::queue::snapshot::{DelayedKey, ProcessingKey, QueuedKey, Snapshot};
 use crate::queue::time::Tick;
@@ -21,31 +21,31 @@ impl<T: Clone + Eq> Core<T> {
         self.ready.len() + self.dirty
     }
 
-    /// Whether there is something that the metrics were not told.
+    /// What was counted and measured since the last call, if anything was.
     #[inline]
-    pub(super) fn is_unreported(&self) -> bool {
-        let counters = &self.counters;
-        counters.adds != counters.reported_adds
-            || counters.retries != counters.reported_retries
-            || self.depth() != counters.reported_depth
-    }
-
-    /// What was counted since the last call.
-    #[inline]
-    pub(super) fn unreported(&mut self) -> Effects {
+    pub(in crate::queue) fn report(&mut self) -> Option<Report> {
         let depth = self.depth();
         let signed = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         let counters = &mut self.counters;
-        let effects = Effects {
+        if counters.adds == counters.reported_adds
+            && counters.retries == counters.reported_retries
+            && depth == counters.reported_depth
+            && counters.last_queue_duration.is_none()
+            && counters.last_work_duration.is_none()
+        {
+            return None;
+        }
+        let report = Report {
             adds: counters.adds - counters.reported_adds,
             retries: counters.retries - counters.reported_retries,
             depth: signed(depth) - signed(counters.reported_depth),
-            ..Effects::default()
+            queue_duration: counters.last_queue_duration.take(),
+            work_duration: counters.last_work_duration.take(),
         };
         counters.reported_adds = counters.adds;
         counters.reported_retries = counters.retries;
         counters.reported_depth = depth;
-        effects
+        Some(report)
     }
 
     /// How long the keys in process have been worked on, summed and at most.
@@ -53,8 +53,7 @@ impl<T: Clone + Eq> Core<T> {
         if !self.timings {
             return (Duration::ZERO, Duration::ZERO);
         }
-        let started = self.processing.iter().map(|number| self.slots[*number].started);
-        let running = started.map(|started| now.since(started));
+        let running = self.processing.iter().map(|run| now.since(run.started));
         running.fold((Duration::ZERO, Duration::ZERO), |(sum, longest), one| {
             (sum.saturating_add(one), longest.max(one))
         })
@@ -77,7 +76,7 @@ impl<T: Clone + Eq> Core<T> {
     /// At most `limit` keys of each kind.
     pub(in crate::queue) fn snapshot(&self, limit: usize, now: Tick) -> Snapshot<T> {
         let since = |tick: Tick| self.timings.then(|| now.since(tick));
-        let queued = self.ready.in_order().take(limit).map(|number| {
+        let queued = self.ready.in_order(&self.slots).take(limit).map(|number| {
             let slot = &self.slots[number];
             QueuedKey {
                 key: slot.key().clone(),
@@ -88,15 +87,15 @@ impl<T: Clone + Eq> Core<T> {
         });
         let mut in_process = self.processing.clone();
         if self.timings {
-            in_process.sort_unstable_by_key(|number| self.slots[*number].started);
+            in_process.sort_unstable_by_key(|run| run.started);
         }
-        let processing = in_process.iter().take(limit).map(|number| {
-            let slot = &self.slots[*number];
-            let deadline = self.delays.get(*number).map(|deadline| deadline.since(now));
+        let processing = in_process.iter().take(limit).map(|run| {
+            let slot = &self.slots[run.slot];
+            let deadline = slot.deadline.map(|deadline| deadline.at().since(now));
             ProcessingKey {
                 key: slot.key().clone(),
                 failures: slot.failures,
-                running: since(slot.started),
+                running: since(run.started),
                 again_in: match slot.state {
                     State::ProcessingDirty => Some(Duration::ZERO),
                     _ => deadline,
@@ -104,7 +103,10 @@ impl<T: Clone + Eq> Core<T> {
             }
         });
         let only_delayed = |number: u32| self.slots[number].state == State::Delayed;
-        let delayed = self.delays.iter().filter(|(number, _)| only_delayed(*number));
+        let delayed = self
+            .delays
+            .iter(&self.slots)
+            .filter(|(number, _)| only_delayed(*number));
         let delayed = delayed.take(limit).map(|(number, deadline)| {
             let slot = &self.slots[number];
             DelayedKey {
@@ -114,7 +116,10 @@ impl<T: Clone + Eq> Core<T> {
                 ready_in: deadline.since(now),
             }
         });
-        let processing_and_delayed = self.processing.iter().filter(|number| self.delays.contains(**number));
+        let processing_and_delayed = self
+            .processing
+            .iter()
+            .filter(|run| self.slots[run.slot].deadline.is_some());
         Snapshot {
             queued: queued.collect(),
             queued_total: self.ready.len(),

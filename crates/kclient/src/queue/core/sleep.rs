@@ -16,7 +16,6 @@
 //! woken that has not looked yet. (When that one looks it becomes the timekeeper or, by leaving, wakes the next one.)
 
 use std::task::Waker;
-use std::time::Duration;
 
 use super::{Core, Take};
 use crate::queue::time::Tick;
@@ -35,23 +34,6 @@ pub(super) struct News {
     pub(super) shut_down: bool,
     /// Whether the last marked key was handled.
     pub(super) all_handled: bool,
-    /// How long the key waited that was handed out.
-    pub(super) queue_duration: Option<Duration>,
-    /// How long the key was worked on that is done.
-    pub(super) work_duration: Option<Duration>,
-}
-
-impl News {
-    #[inline]
-    fn is_some(&self) -> bool {
-        self.fresh > 0
-            || self.rearm
-            || self.drained
-            || self.shut_down
-            || self.all_handled
-            || self.queue_duration.is_some()
-            || self.work_duration.is_some()
-    }
 }
 
 /// What is to be done after the lock is released.
@@ -63,12 +45,6 @@ pub(in crate::queue) struct Effects {
     pub(in crate::queue) wake_too: Vec<Waker>,
     /// Whether the last marked key was handled.
     pub(in crate::queue) all_handled: bool,
-    /// What the metrics are to be told.
-    pub(in crate::queue) adds: u64,
-    pub(in crate::queue) retries: u64,
-    pub(in crate::queue) depth: i64,
-    pub(in crate::queue) queue_duration: Option<Duration>,
-    pub(in crate::queue) work_duration: Option<Duration>,
 }
 
 /// What a consumer found that looked.
@@ -122,7 +98,7 @@ impl<T: Clone + Eq> Core<T> {
     fn leave(&mut self, ticket: u64) -> Option<Waker> {
         let asleep = self.consumers.take(ticket);
         self.timekeeper = self.timekeeper.filter(|(keeper, _)| *keeper != ticket);
-        if let Some(next) = self.delays.next() {
+        if let Some(next) = self.delays.next(&self.slots) {
             self.note_deadline(next);
         }
         asleep
@@ -130,7 +106,7 @@ impl<T: Clone + Eq> Core<T> {
 
     /// Until when the holder of this ticket, who falls asleep, sleeps at most.
     fn keep_time(&mut self, ticket: Option<u64>) -> Option<Tick> {
-        let (ticket, next) = (ticket?, self.delays.next());
+        let (ticket, next) = (ticket?, self.delays.next(&self.slots));
         let is_keeper = |(keeper, armed): (u64, Tick)| keeper == ticket || next.is_some_and(|next| next < armed);
         if self.timekeeper.is_none_or(is_keeper) {
             self.timekeeper = next.map(|next| (ticket, next));
@@ -144,19 +120,23 @@ impl<T: Clone + Eq> Core<T> {
         self.news.rearm |= self.timekeeper.is_none_or(|(_, armed)| deadline < armed);
     }
 
-    /// What is to be done for what happened since the last call; often nothing.
+    /// What is to be done for what happened since the last call; nearly always nothing, unless somebody sleeps.
     #[inline]
     pub(in crate::queue) fn effects(&mut self) -> Option<Effects> {
-        (self.news.is_some() || self.is_unreported()).then(|| self.take_effects())
+        let news = &mut self.news;
+        if self.consumers.len() > 0 || news.drained || news.shut_down || news.all_handled {
+            return self.take_effects();
+        }
+        news.fresh = 0;
+        news.rearm = false;
+        None
     }
 
-    fn take_effects(&mut self) -> Effects {
+    fn take_effects(&mut self) -> Option<Effects> {
         let news = std::mem::take(&mut self.news);
         let mut effects = Effects {
             all_handled: news.all_handled,
-            queue_duration: news.queue_duration,
-            work_duration: news.work_duration,
-            ..self.unreported()
+            ..Effects::default()
         };
         if news.shut_down {
             effects.wake_too = self.consumers.take_all();
@@ -169,7 +149,8 @@ impl<T: Clone + Eq> Core<T> {
                 effects.wake_too.extend(self.drainers.take_all());
             }
         }
-        effects
+        let any = effects.wake.is_some() || !effects.wake_too.is_empty() || effects.all_handled;
+        any.then_some(effects)
     }
 
     fn wake_consumers(&mut self, fresh: usize, rearm: bool, effects: &mut Effects) {

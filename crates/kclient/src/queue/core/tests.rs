@@ -80,10 +80,11 @@ fn history(seed: u64, keys: u32, steps: usize) {
             (oracle.depth(), oracle.adds, oracle.retries),
             "seed {seed}, step {step}"
         );
-        let effects = core.effects().unwrap_or_default();
-        adds += effects.adds;
-        retries += effects.retries;
-        depth += effects.depth;
+        follow(&mut core);
+        let report = core.report().unwrap_or_default();
+        adds += report.adds;
+        retries += report.retries;
+        depth += report.depth;
         assert_eq!(
             (adds, retries, depth),
             (oracle.adds, oracle.retries, i64::try_from(oracle.depth()).unwrap()),
@@ -171,6 +172,26 @@ fn memory_of_a_burst_is_given_back() {
     // The queue is as good as new.
     core.add(7, &7, 0, None);
     assert!(matches!(core.take(None), Take::Item(Handout { key: 7, .. })));
+}
+
+// [Q4] equal deadlines fire in the order in which they were set, also when their numbers run out and start again
+#[test]
+fn equal_deadlines_keep_their_order_when_their_numbers_run_out() {
+    let mut core = Core::new(false);
+    core.delays.leave_numbers(3);
+    for key in 0..8_u32 {
+        core.add_at(u64::from(key), &key, 0, at(10), at(0));
+        // Some are set to an earlier time meanwhile, which leaves stale entries.
+        if key % 3 == 0 {
+            core.add_at(u64::from(key), &key, 0, at(5), at(0));
+        }
+        core.check_invariants();
+    }
+    let order = std::iter::from_fn(|| match core.take(Some(at(10))) {
+        Take::Item(item) => Some(item.key),
+        Take::Empty | Take::Closed => None,
+    });
+    assert_eq!(order.collect::<Vec<_>>(), [0, 3, 6, 1, 2, 4, 5, 7]);
 }
 
 // [Q8] one key that is delayed and added over and over leaves nothing behind
