@@ -64,7 +64,8 @@ use kube_client::{
 ///   complete; so does [`set_selectors`](Self::set_selectors). What was there before the namespace was, appears with it.
 /// - It has synced when every namespace of the first list was looked at. Clients that it applies to sync after that.
 ///
-/// One filter belongs to one cluster: the first client that it is given to.
+/// One filter belongs to one cluster: the first client that it is given to. Given to another one, it is refused with
+/// [`RegisterError::ForeignFilter`].
 #[derive(Clone)]
 pub struct DiscoveryNamespaces {
     inner: Arc<Inner>,
@@ -307,10 +308,16 @@ impl ObjectFilter for DiscoveryNamespaces {
     }
 
     fn attach(&self, informers: &Informers) -> Result<(), RegisterError> {
-        if self.inner.source.get().is_some() {
-            return Ok(());
-        }
         let namespaces = informers.typed::<Namespace>(InformerOptions::default())?;
+        if let Some(source) = self.inner.source.get() {
+            // It would hide by what is, or was, in another cluster.
+            return namespaces
+                .has_registered(source)
+                .then_some(())
+                .ok_or_else(|| RegisterError::ForeignFilter {
+                    informer: Box::new(namespaces.id().clone()),
+                });
+        }
         // The filter belongs to the client, whose informer has this handler: it must not keep the filter in return.
         let inner = Arc::downgrade(&self.inner);
         let learn = on_batch(move |events: &[Event<Namespace>]| {

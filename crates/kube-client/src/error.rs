@@ -193,6 +193,12 @@ pub enum RegisterError {
         /// What is wrong with the selector.
         labels: LabelSelectorError,
     },
+    /// The object filter learns what it has to know from another client. Make one for each.
+    #[error("the object filter is that of another client: it learns from there what it hides, and not from {informer}")]
+    ForeignFilter {
+        /// The informer that it does not learn from.
+        informer: Box<InformerId>,
+    },
     /// The registration was made on another informer, or through another client.
     #[error("the handler was registered elsewhere than on this one of {informer}")]
     ForeignRegistration {

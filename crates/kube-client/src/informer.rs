@@ -174,13 +174,18 @@ impl<K: Object> Informer<K> {
         self.cell.add(Box::new(handler), options, None)
     }
 
+    /// Whether the registration was made on this informer or on a view of it.
+    pub fn has_registered(&self, registration: &Registration) -> bool {
+        registration.owner() == Arc::as_ptr(&self.cell) as usize
+    }
+
     /// Removes a handler of this informer, as [`Registration::remove`] does.
     ///
     /// # Errors
     ///
     /// [`RegisterError::ForeignRegistration`] if the registration was made on another informer; nothing is removed.
     pub fn remove_handler(&self, registration: &Registration) -> Result<(), RegisterError> {
-        if registration.owner() != Arc::as_ptr(&self.cell) as usize {
+        if !self.has_registered(registration) {
             return Err(RegisterError::ForeignRegistration {
                 informer: Box::new(self.cell.id.clone()),
             });

@@ -197,7 +197,7 @@ async fn update_of_an_object_that_goes(server: Server) {
         matches!(&outcome, Outcome::Created(made) if value(made) == "initial+ours"),
         "{outcome:?}"
     );
-    let shown: Vec<bool> = uids.iter().map(|uid| uid.is_empty()).collect();
+    let shown: Vec<bool> = uids.iter().map(String::is_empty).collect();
     assert_eq!(shown, [false, true, false, true], "read, made, read, made");
     assert_eq!(value(&maps.fetch(&of).await.unwrap()), "initial+ours");
 }

@@ -234,9 +234,10 @@ async fn flapping_versions(server: Server) {
             create(&server, &widgets, &namespace, &objects[objects.len() - 1]).await;
         }
         for (watching, served) in watching.iter().zip(served) {
-            let (state, expected) = match served {
-                true => (Activation::Active, objects.clone()),
-                false => (Activation::Absent, Vec::new()),
+            let (state, expected) = if served {
+                (Activation::Active, objects.clone())
+            } else {
+                (Activation::Absent, Vec::new())
             };
             watching.reach(state).await;
             let read = async || names(&watching.client, None);

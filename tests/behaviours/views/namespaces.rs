@@ -218,6 +218,30 @@ async fn filter_goes_with_its_client() {
     assert!(names(&client, None).is_empty() && client.has_synced());
 }
 
+// A filter that learns from one client hides nothing of another: it would go by the namespaces of another cluster, also when that
+// client is gone
+#[tokio::test(start_paused = true)]
+async fn filter_of_another_client_is_refused() {
+    let server = fake_apiserver::FakeApiServer::new();
+    let discovery = DiscoveryNamespaces::new([]).unwrap();
+    let of = |discovery: &DiscoveryNamespaces| {
+        let options = kube_client::Client::builder().object_filter(Arc::new(discovery.clone()));
+        options.build_with(kube::Client::new(server.service(), "default"))
+    };
+    let first = of(&discovery).unwrap();
+    let again = Filter::default().objects(Arc::new(discovery.clone()));
+    Client::<ConfigMap>::filtered(&first, again).unwrap();
+    for _ in 0..2 {
+        let refused = of(&discovery).unwrap_err();
+        let kube_client::ClientError::ObjectFilter(cause) = &refused else {
+            panic!("{refused}")
+        };
+        assert!(matches!(cause, kclient::RegisterError::ForeignFilter { .. }), "{cause}");
+        first.shutdown().await;
+    }
+    assert!(of(&DiscoveryNamespaces::new([]).unwrap()).is_ok());
+}
+
 // Whoever wants to be called when a handler has synced is called once, at once if it has, and forgotten if it never will
 #[tokio::test(start_paused = true)]
 async fn call_when_a_handler_has_synced() {

@@ -67,10 +67,6 @@ impl Drop for Held {
 
 /// Either of two.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "in unit tests only, where size does not matter; one of the two is large"
-)]
 pub(crate) enum Mutex<T> {
     Std(std::sync::Mutex<T>),
     Model(shuttle::sync::Mutex<T>),

@@ -95,7 +95,7 @@ impl<'a> Attempt<'a> {
         {
             // A proxy on the way may well refuse, slow down or fail. What else its codes mean is not what the API means with
             // them: that it has no such page does not say that there is no such object.
-            status.reason = NOT_THE_API.to_owned();
+            NOT_THE_API.clone_into(&mut status.reason);
             status.message = format!(
                 "this is not the API server, its answer is {} with a web page",
                 head.status
