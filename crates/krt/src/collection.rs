@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::engine::id::NodeId;
-use crate::engine::ingress::{NodeInfo, Operation};
+use crate::engine::ingress::{NodeInfo, Operation, State};
 use crate::engine::node::{Cell, Operator};
 use crate::engine::operator::derive::{Input, Outputs};
 use crate::engine::published::{At, Published};
@@ -88,7 +88,7 @@ impl<T: Keyed> Collection<T> {
         let published = Arc::new(Published::new());
         let counters = Arc::new(Counters::new(Arc::clone(&name)));
         let node = Cell::new(Arc::clone(&published), operator(Arc::clone(&counters)));
-        let (id, uid) = shared.ingress.write(|state| state.new_node());
+        let (id, uid) = shared.ingress.write(State::new_node);
         let info = NodeInfo {
             name: Arc::clone(&name),
             uid,
@@ -174,6 +174,7 @@ impl<T: Keyed> Collection<T> {
     ///
     /// An object whose projection is equal to the one before is no change. If the function panics, or its result has another key,
     /// the last projection stays.
+    #[expect(clippy::missing_panics_doc, reason = "the panic is the engine's to contain")]
     pub fn map<O: Keyed + PartialEq>(&self, name: &str, f: impl Fn(&T) -> O + Send + Sync + 'static) -> Collection<O> {
         let f = move |_: &mut Context<'_>, input: &Arc<T>, outputs: &mut Outputs<O>| {
             let output = f(input);

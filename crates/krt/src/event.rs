@@ -39,11 +39,7 @@ impl<T> Event<T> {
     }
 
     /// The object as it is, if it is still there.
-    #[expect(
-        clippy::new_ret_no_self,
-        clippy::wrong_self_convention,
-        reason = "the pair of `old`, and no constructor"
-    )]
+    #[expect(clippy::new_ret_no_self, reason = "the pair of `old`, and no constructor")]
     pub fn new(&self) -> Option<&Arc<T>> {
         match self {
             Self::Added(new) | Self::Updated { new, .. } => Some(new),
@@ -116,6 +112,6 @@ impl<T: fmt::Debug> fmt::Debug for Batch<T> {
         f.debug_struct("Batch")
             .field("epoch", &self.epoch)
             .field("events", &self.events().collect::<Vec<_>>())
-            .finish()
+            .finish_non_exhaustive()
     }
 }

@@ -173,7 +173,7 @@ impl<'a> Context<'a> {
             assert!(
                 size_of::<F>() == 0,
                 "a projection that captures something cannot be shared"
-            )
+            );
         }
         let differ = move |old: &T, new: &T| project(old) != project(new);
         let mode = Mode::Projection(TypeId::of::<F>(), Box::new(differ));

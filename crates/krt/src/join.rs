@@ -52,7 +52,9 @@ impl Krt {
         combine: Combine<T>,
     ) -> Collection<T> {
         let members: Vec<_> = members.into_iter().collect();
-        members.iter().for_each(|member| self.check(member));
+        for member in &members {
+            self.check(member);
+        }
         let sources = members.iter().map(Collection::id).collect();
         Collection::add(self.shared(), name, sources, Some(T::eq), |counters| {
             Box::new(Join::new(members, combine, T::eq, counters))

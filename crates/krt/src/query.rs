@@ -166,7 +166,7 @@ impl<'q, T: Keyed> Query<'q, T> {
             assert!(
                 size_of::<F>() == 0,
                 "a closure that captures something cannot be shared: move it into the environment"
-            )
+            );
         }
         self.with(Filter::Where(Closure::Shared(SharedClosure::new(env, filter))))
     }
@@ -199,5 +199,8 @@ pub(crate) enum Mode<T> {
     /// Whether there is any.
     Exists,
     /// A part of each object: the type that names the projection, and whether two objects differ in it.
-    Projection(TypeId, Box<dyn Fn(&T, &T) -> bool + Send + Sync>),
+    Projection(TypeId, Differ<T>),
 }
+
+/// Whether two objects differ in what is asked for.
+pub(crate) type Differ<T> = Box<dyn Fn(&T, &T) -> bool + Send + Sync>;

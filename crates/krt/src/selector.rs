@@ -115,7 +115,7 @@ mod tests {
                 ..LabelSelector::default()
             }))
         };
-        let (app, values) = || -> (String, Vec<String>) { ("app".into(), vec!["web".into(), "x".into()]) }();
+        let (app, values) = ("app".to_owned(), ["web", "x"].map(str::to_owned).to_vec());
         // The selector, and whether it matches no labels, app=web, and app=db with a tier.
         let cases = [
             (SelectorRef::Nothing, [false, false, false]),

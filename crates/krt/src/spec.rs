@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::key::Hashing;
+use crate::key::{Hashing, KeyRef};
 use crate::query::{EmptySelector, Filter, Mode};
 use crate::selector::{self, SelectorRef};
 use crate::traits::Labels;
@@ -169,7 +169,7 @@ impl<T: 'static> Filter<'_, T> {
 
     pub(crate) fn into_condition(self) -> Condition<T> {
         match self {
-            Self::Keys(keys) => Condition::Keys(keys.into_iter().map(|key| key.to_arc()).collect()),
+            Self::Keys(keys) => Condition::Keys(keys.into_iter().map(KeyRef::to_arc).collect()),
             Self::Name(name, read) => Condition::Name(name.into(), read),
             Self::Namespace(namespace, read) => Condition::Namespace(namespace.into(), read),
             Self::Labels(labels, read) => Condition::Labels(labels.clone(), read),

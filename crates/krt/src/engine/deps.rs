@@ -63,7 +63,7 @@ struct Dep {
 
 pub(crate) struct Deps {
     hashing: Hashing,
-    deps: Vec<Option<Dep>>,
+    slots: Vec<Option<Dep>>,
     free: Vec<DepId>,
     /// By `Dep::hash`. Invariant: exactly the dependencies there are.
     table: HashTable<DepId>,
@@ -98,7 +98,7 @@ impl Deps {
     pub(crate) fn new(hashing: Hashing) -> Self {
         Self {
             hashing,
-            deps: Vec::new(),
+            slots: Vec::new(),
             free: Vec::new(),
             table: HashTable::new(),
             links: Vec::new(),
@@ -118,13 +118,13 @@ impl Deps {
     }
 
     fn dep(&self, id: DepId) -> &Dep {
-        self.deps[id as usize]
+        self.slots[id as usize]
             .as_ref()
             .expect("a dependency that is referred to")
     }
 
     fn dep_mut(&mut self, id: DepId) -> &mut Dep {
-        self.deps[id as usize]
+        self.slots[id as usize]
             .as_mut()
             .expect("a dependency that is referred to")
     }
@@ -165,11 +165,11 @@ impl Deps {
         spec: Spec<T>,
     ) -> DepId {
         let id = self.free.pop().unwrap_or_else(|| {
-            self.deps.push(None);
-            id32(self.deps.len() - 1)
+            self.slots.push(None);
+            id32(self.slots.len() - 1)
         });
         let (kind, rows) = self.register(id, source, &spec);
-        self.deps[id as usize] = Some(Dep {
+        self.slots[id as usize] = Some(Dep {
             consumer,
             source,
             hash,
@@ -181,8 +181,8 @@ impl Deps {
             seen: 0,
             asked: 0,
         });
-        let deps = &self.deps;
-        let hash_of = |id: &DepId| deps[*id as usize].as_ref().map_or(0, |dep| dep.hash);
+        let slots = &self.slots;
+        let hash_of = |id: &DepId| slots[*id as usize].as_ref().map_or(0, |dep| dep.hash);
         self.table.insert_unique(hash, id, hash_of);
         self.fresh.push(id);
         id
@@ -190,7 +190,7 @@ impl Deps {
 
     /// Forgets a dependency without inputs, with its memo and its rows.
     fn remove(&mut self, id: DepId) {
-        let Some(dep) = self.deps[id as usize].take() else {
+        let Some(dep) = self.slots[id as usize].take() else {
             return;
         };
         debug_assert!(dep.links.is_empty());
@@ -205,7 +205,7 @@ impl Deps {
     /// Forgets what the present run made and nobody took over.
     pub(crate) fn drop_fresh(&mut self) {
         while let Some(id) = self.fresh.pop() {
-            if self.deps[id as usize].as_ref().is_some_and(|dep| dep.links.is_empty()) {
+            if self.slots[id as usize].as_ref().is_some_and(|dep| dep.links.is_empty()) {
                 self.remove(id);
             }
         }
@@ -228,7 +228,7 @@ impl Deps {
     }
 
     pub(crate) fn memo<M: 'static>(&mut self, id: DepId) -> Option<&M> {
-        let dep = self.deps[id as usize].as_ref()?;
+        let dep = self.slots[id as usize].as_ref()?;
         let memo = dep.memo.as_ref()?.downcast_ref();
         self.counters.memo_hits += u64::from(memo.is_some());
         memo
@@ -254,7 +254,7 @@ impl Deps {
 
     /// The inputs that fetched anything from a source.
     pub(crate) fn inputs_of(&self, source: NodeId) -> Vec<(NodeId, u32)> {
-        let deps = self.deps.iter().flatten().filter(|dep| dep.source == source);
+        let deps = self.slots.iter().flatten().filter(|dep| dep.source == source);
         let inputs = deps.flat_map(|dep| {
             dep.links
                 .iter()
@@ -279,9 +279,9 @@ impl Deps {
         assert!(self.fresh.is_empty() && self.affected.is_empty());
         let mut edges: BTreeMap<(NodeId, NodeId), u32> = BTreeMap::new();
         let mut in_rows = 0;
-        assert_eq!(self.deps.iter().filter(|dep| dep.is_none()).count(), self.free.len());
-        assert!(self.free.iter().all(|id| self.deps[*id as usize].is_none()));
-        for (id, dep) in (0..).zip(&self.deps) {
+        assert_eq!(self.slots.iter().filter(|dep| dep.is_none()).count(), self.free.len());
+        assert!(self.free.iter().all(|id| self.slots[*id as usize].is_none()));
+        for (id, dep) in (0..).zip(&self.slots) {
             let Some(dep) = dep else { continue };
             assert!(!dep.links.is_empty(), "a dependency without inputs stayed");
             assert!(self.table.find(dep.hash, |other| *other == id).is_some());
@@ -297,11 +297,11 @@ impl Deps {
         }
         assert_eq!(in_rows, self.rows.values().map(Vec::len).sum());
         assert!(self.rows.values().all(|row| !row.is_empty()));
-        let linked: usize = self.deps.iter().flatten().map(|dep| dep.links.len()).sum();
+        let linked: usize = self.slots.iter().flatten().map(|dep| dep.links.len()).sum();
         assert_eq!(linked, self.links.len() - self.free_links.len());
-        assert_eq!(self.deps.iter().flatten().count(), self.table.len());
+        assert_eq!(self.slots.iter().flatten().count(), self.table.len());
         for (source, rows) in &self.sources {
-            let deps = self.deps.iter().flatten().filter(|dep| dep.source == *source);
+            let deps = self.slots.iter().flatten().filter(|dep| dep.source == *source);
             rows.check_invariants(deps.map(|dep| dep.kind));
         }
         for ((consumer, source), deps) in edges {

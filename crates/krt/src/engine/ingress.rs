@@ -22,8 +22,11 @@ pub(crate) enum Operation {
     /// Freezes a node.
     Stop(NodeId),
     /// Does something typed to a node: a handler, an index.
-    Edit(NodeId, Box<dyn FnOnce(&mut dyn Any, &mut Edit<'_>) + Send>),
+    Edit(NodeId, EditCall),
 }
+
+/// What an [`Operation::Edit`] does to a `Cell<T>`.
+pub(crate) type EditCall = Box<dyn FnOnce(&mut dyn Any, &mut Edit<'_>) + Send>;
 
 /// What a node is called and reads.
 pub(crate) struct NodeInfo {

@@ -1,7 +1,6 @@
 //! Bugs that tests plant into the engine, to see that the oracle finds each of them. Outside of unit tests there are none.
 
 /// A bug. Each is asked for at the one place where the engine would have it.
-#[cfg_attr(not(test), expect(dead_code, reason = "planted by unit tests only"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Bug {
     /// Equal values count as changes.

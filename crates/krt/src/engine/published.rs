@@ -187,6 +187,7 @@ impl<T> Published<T> {
     }
 
     /// How many old versions are kept.
+    #[cfg(test)]
     pub(crate) fn retained(&self) -> usize {
         self.content.read().retained.values().map(Vec::len).sum()
     }

@@ -58,7 +58,6 @@ pub(crate) struct Store<T> {
     free: Vec<u32>,
     /// Ids whose keys were deleted in this epoch.
     released: Vec<u32>,
-    len: usize,
     /// What this epoch changed. Invariant: at most one change for each id.
     pub(crate) delta: Vec<Change<T>>,
     /// By number; `None` until the boundary at which it is added.
@@ -74,15 +73,16 @@ impl<T: Send + Sync + 'static> Store<T> {
             table: HashTable::new(),
             free: Vec::new(),
             released: Vec::new(),
-            len: 0,
             delta: Vec::new(),
             indexes: Vec::new(),
             synced: false,
         }
     }
 
+    /// How many objects there are, between epochs.
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.len
+        self.table.len()
     }
 
     pub(crate) fn get(&self, id: u32) -> Option<&Arc<T>> {
@@ -163,11 +163,6 @@ impl<T: Send + Sync + 'static> Store<T> {
         }
         if old.is_none() && new.is_none() {
             return;
-        }
-        match (&old, &new) {
-            (None, _) => self.len += 1,
-            (_, None) => self.len -= 1,
-            _ => {}
         }
         let key = slot.key.clone().expect("an id with a value has a key");
         self.delta.push(Change { id, key, old, new });
@@ -307,7 +302,6 @@ impl<T: Send + Sync + 'static> Store<T> {
     #[cfg(test)]
     pub(crate) fn check_invariants(&self, ids: IdsFrom) {
         let live = self.slots.iter().filter(|slot| slot.value.is_some()).count();
-        assert_eq!(live, self.len);
         assert_eq!(
             live,
             self.table.len(),

@@ -114,7 +114,7 @@ fn a_merged_backlog_leads_to_the_state_of_its_epoch() {
         .keep_all()
         .on_batch(move |batch| log.add(format!("{}", batch.len())));
     rig.settle();
-    (merged.take(), all.take());
+    let _ = (merged.take(), all.take());
     let edits: [&[(&str, Option<i64>)]; 4] = [
         &[
             ("gone", Some(2)),

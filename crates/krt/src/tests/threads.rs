@@ -8,7 +8,7 @@ use super::*;
 use crate::Error;
 
 /// Long enough for any machine: a test that gets here has failed.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 
 /// Polls on this thread until it is ready.
 fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
@@ -171,7 +171,7 @@ fn dropping_the_last_handle_ends_the_engine() {
     let object = Arc::new(());
     let held = Arc::clone(&object);
     let derived = krt.collection("derived", &source, move |_, item| {
-        let _held = &held;
+        assert!(Arc::strong_count(&held) > 1);
         Some((**item).clone())
     });
     krt.wait_settled_blocking(LONG).unwrap();

@@ -75,7 +75,7 @@ impl Deps {
             let Link {
                 dep, position, next, ..
             } = self.links[chain as usize];
-            let own = self.deps[dep as usize].as_mut().expect("a link has its dependency");
+            let own = self.slots[dep as usize].as_mut().expect("a link has its dependency");
             own.links.swap_remove(position as usize);
             if let Some(moved) = own.links.get(position as usize) {
                 self.links[*moved as usize].position = position;

@@ -56,7 +56,7 @@ impl Deps {
             }
         }
         for id in found {
-            let Some(dep) = self.deps[id as usize].as_mut() else {
+            let Some(dep) = self.slots[id as usize].as_mut() else {
                 continue;
             };
             if dep.source != source || dep.seen == self.looks {
@@ -162,7 +162,7 @@ impl Deps {
     }
 
     fn everybody(&self, source: NodeId, found: &mut SmallVec<[DepId; 16]>) {
-        let all = (0..).zip(&self.deps);
+        let all = (0..).zip(&self.slots);
         found.extend(all.filter_map(|(id, dep)| dep.as_ref().filter(|dep| dep.source == source).map(|_| id)));
     }
 }

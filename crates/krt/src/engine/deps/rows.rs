@@ -193,7 +193,7 @@ impl Deps {
             };
             entries.swap_remove(*place as usize);
             if let Some(moved) = entries.get(*place as usize) {
-                let moved = self.deps[*moved as usize].as_mut().expect("a row has its dependency");
+                let moved = self.slots[*moved as usize].as_mut().expect("a row has its dependency");
                 if let Some((_, own)) = moved.rows.iter_mut().find(|(own, _)| own == row) {
                     *own = *place;
                 }

@@ -18,16 +18,19 @@ use super::super::store::{Equal, Store};
 /// No input, or no place in a list.
 const NONE: u32 = u32::MAX;
 
+/// The claims of one key: inputs, and what they claim it to be.
+type Claimed<O> = SmallVec<[(u32, Arc<O>); 1]>;
+
 struct Touched<O> {
     output: u32,
-    claims: SmallVec<[(u32, Arc<O>); 1]>,
+    claims: Claimed<O>,
 }
 
 pub(super) struct Claims<O> {
     /// By output id, the input that owns it.
     owners: Vec<u32>,
     /// Invariant: exactly the outputs with more than one claim, each with all of its claims.
-    contested: HashMap<u32, SmallVec<[(u32, Arc<O>); 1]>, foldhash::fast::RandomState>,
+    contested: HashMap<u32, Claimed<O>, foldhash::fast::RandomState>,
     /// The outputs whose claims this epoch changes. Invariant: empty between epochs.
     touched: Vec<Touched<O>>,
     /// By output id, its place in `touched`.

@@ -207,13 +207,10 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
             keyed
         });
         Counters::add(&self.counters.runs, 1);
-        let circle = match self.take_edges(run) {
-            Ok(circle) => circle,
-            Err(Superseded) => {
-                Counters::add(&self.counters.superseded, 1);
-                run.deps.drop_fresh();
-                return Outcome::Superseded;
-            }
+        let Ok(circle) = self.take_edges(run) else {
+            Counters::add(&self.counters.superseded, 1);
+            run.deps.drop_fresh();
+            return Outcome::Superseded;
         };
         if planted::has(Bug::DiscardedDependencies) && self.scratch.discarded {
             self.scratch.fetched.clear();

@@ -103,6 +103,10 @@ pub(super) struct Fetch {
 }
 
 #[derive(Debug, Clone)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each may or may not be, whatever the others are"
+)]
 pub(super) struct Recipe {
     pub(super) kind: Kind,
     pub(super) fetches: Vec<Fetch>,
@@ -247,9 +251,9 @@ impl History {
             edits.push(next);
         }
         Self {
-            edits,
             sources,
             recipes,
+            edits,
         }
     }
 

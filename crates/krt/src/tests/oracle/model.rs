@@ -33,6 +33,7 @@ struct Input {
 }
 
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "facts of different kinds of collections")]
 pub(super) struct Node {
     pub(super) content: BTreeMap<String, Object>,
     pub(super) synced: bool,

@@ -123,7 +123,11 @@ pub(super) fn merge(objects: &[&Object]) -> Option<Object> {
     let value = objects.iter().fold(0, |all, one| (all * 3 + one.value) % 8);
     (value != 5).then(|| Object {
         value,
-        trail: objects.iter().map(|one| format!("{};", one.value)).collect(),
+        trail: objects
+            .iter()
+            .map(|one| one.value.to_string())
+            .collect::<Vec<_>>()
+            .join(";"),
         ..objects[0].clone()
     })
 }
