@@ -1,3 +1,347 @@
-//! The collection handle and its constructors: one input to at most one output, and one input to many outputs.
+//! The handle of a collection: reading, waiting for sync, handlers, indexes, the end.
 //!
-//! Reading, subscribing and waiting for sync live here too; how a collection is recomputed is the business of `engine`.
+//! How a collection is computed is the business of `engine`; the constructors are in [`crate::krt`].
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::hash::Hash;
+use std::panic::Location;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::engine::id::NodeId;
+use crate::engine::ingress::{NodeInfo, Operation, State};
+use crate::engine::node::{Cell, Operator};
+use crate::engine::operator::derive::{Input, Outputs};
+use crate::engine::published::{At, Published};
+use crate::engine::store::Equal;
+use crate::error::Error;
+use crate::event::{Batch, Event};
+use crate::fetch::Context;
+use crate::handlers::{HandlerBuilder, Registration};
+use crate::index::Index;
+use crate::key::KeyRef;
+use crate::query::Query;
+use crate::shared::{Counters, Shared};
+use crate::sync::Mutex;
+use crate::traits::Keyed;
+
+/// A set of objects, each with its key, that the engine keeps up to date.
+///
+/// It is a cheap clone. Two handles are equal if they are of the same collection.
+///
+/// # Guarantees
+///
+/// Reads see the state of one epoch of this collection, never a part of one. They never wait for user code.
+///
+/// A collection lives as long as there is a handle of it or a collection that reads it. Dropping the last handle frees
+/// everything, handlers too; a [`Registration`] counts as a handle.
+pub struct Collection<T: Keyed> {
+    inner: Arc<Inner<T>>,
+}
+
+pub(crate) struct Inner<T> {
+    shared: Arc<Shared>,
+    id: NodeId,
+    uid: u64,
+    name: Arc<str>,
+    published: Arc<Published<T>>,
+    counters: Arc<Counters>,
+    equal: Option<Equal<T>>,
+    /// The indexes by name, and where they were made.
+    indexes: Mutex<HashMap<String, &'static Location<'static>>>,
+}
+
+impl<T> Drop for Inner<T> {
+    fn drop(&mut self) {
+        self.shared.operate(Operation::Release(self.id));
+    }
+}
+
+/// What is counted of one collection since it was made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Runs of the transformation or merge, superseded ones included.
+    pub runs: u64,
+    /// Runs whose result was not used, because they were the first to fetch a collection that was not up to date yet.
+    pub superseded: u64,
+    /// Runs that panicked.
+    pub panics: u64,
+    /// Keys that several inputs claimed, counted whenever one of them changed.
+    pub conflicts: u64,
+    /// Runs whose fetches would have closed a circle.
+    pub circles: u64,
+}
+
+impl<T: Keyed> Collection<T> {
+    /// Makes a collection and queues its node, over the nodes that it reads.
+    pub(crate) fn add(
+        shared: &Arc<Shared>,
+        name: &str,
+        sources: Vec<NodeId>,
+        equal: Option<Equal<T>>,
+        operator: impl FnOnce(Arc<Counters>) -> Box<dyn Operator<T>>,
+    ) -> Self {
+        let name: Arc<str> = name.into();
+        let published = Arc::new(Published::new());
+        let counters = Arc::new(Counters::new(Arc::clone(&name)));
+        let node = Cell::new(Arc::clone(&published), operator(Arc::clone(&counters)));
+        let (id, uid) = shared.ingress.write(State::new_node);
+        let info = NodeInfo {
+            name: Arc::clone(&name),
+            uid,
+            sources,
+        };
+        shared.operate(Operation::Add(id, Box::new(node), info));
+        Self {
+            inner: Arc::new(Inner {
+                shared: Arc::clone(shared),
+                id,
+                uid,
+                name,
+                published,
+                counters,
+                equal,
+                indexes: Mutex::default(),
+            }),
+        }
+    }
+
+    /// The collection's name.
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// The object with this key.
+    pub fn get<'k>(&self, key: impl Into<KeyRef<'k>>) -> Option<Arc<T>> {
+        self.get_at(key.into(), At::Newest)
+    }
+
+    pub(crate) fn get_at(&self, key: KeyRef<'_>, at: At) -> Option<Arc<T>> {
+        let hash = self.inner.shared.hashing.key(key);
+        match key {
+            KeyRef::Plain(text) => self.inner.published.get(hash, text, at),
+            KeyRef::Namespaced { .. } => self.inner.published.get(hash, &key.to_string(), at),
+        }
+    }
+
+    /// All objects, in no order.
+    pub fn list(&self) -> Vec<Arc<T>> {
+        self.inner.published.values()
+    }
+
+    pub(crate) fn list_at(&self, at: At) -> Vec<(Arc<str>, Arc<T>)> {
+        self.inner.published.list(at)
+    }
+
+    /// How many objects there are.
+    pub fn len(&self) -> usize {
+        self.inner.published.len()
+    }
+
+    /// Whether there are no objects.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether the initial state is there: that of the sources, and of everything that is computed from it. Once true, it stays
+    /// so. A collection that was stopped before counts as synced with what it has.
+    pub fn has_synced(&self) -> bool {
+        self.inner.published.is_synced()
+    }
+
+    /// Waits for [`has_synced`](Self::has_synced).
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when it is dropped.
+    pub fn synced(&self) -> impl Future<Output = ()> + Send + Unpin + use<T> {
+        let published = Arc::clone(&self.inner.published);
+        Arc::clone(&self.inner.shared.progress).until(move || published.is_synced())
+    }
+
+    /// A query of all objects, to be narrowed and fetched.
+    pub fn query(&self) -> Query<'_, T> {
+        Query::new(self)
+    }
+
+    /// A collection with a projection of each object, under the same key. It is [`Krt::collection`](crate::Krt::collection)
+    /// for functions that fetch nothing.
+    ///
+    /// # Guarantees
+    ///
+    /// An object whose projection is equal to the one before is no change. If the function panics, or its result has another key,
+    /// the last projection stays.
+    #[expect(clippy::missing_panics_doc, reason = "the panic is the engine's to contain")]
+    pub fn map<O: Keyed + PartialEq>(&self, name: &str, f: impl Fn(&T) -> O + Send + Sync + 'static) -> Collection<O> {
+        let f = move |_: &mut Context<'_>, input: &Arc<T>, outputs: &mut Outputs<O>| {
+            let output = f(input);
+            assert!(
+                output.key() == input.key(),
+                "a projection changed the key to {}",
+                output.key()
+            );
+            outputs.push(Arc::new(output));
+        };
+        crate::krt::derive(self.shared(), name, Input::Collection(self.clone()), f)
+    }
+
+    /// Calls a function with each change, the present state first: every object is `Added` then.
+    ///
+    /// # Guarantees
+    ///
+    /// As [`on_batch`](Self::on_batch); the events of a batch come in no order.
+    pub fn on_change(&self, call: impl FnMut(&Event<T>) + Send + 'static) -> Registration {
+        self.handler().on_change(call)
+    }
+
+    /// Calls a function with the changes of each epoch, the present state first.
+    ///
+    /// # Guarantees
+    ///
+    /// Batches come one at a time and in order. Each event's old object is the one that this handler was told last for its key. A
+    /// handler that lags gets several epochs as one batch, which leads to the same state. It delays nobody else. A panic is
+    /// logged, and the batch counts as handled.
+    pub fn on_batch(&self, call: impl FnMut(&Batch<T>) + Send + 'static) -> Registration {
+        self.handler().on_batch(call)
+    }
+
+    /// A handler with options.
+    pub fn handler(&self) -> HandlerBuilder<T> {
+        HandlerBuilder::new(self)
+    }
+
+    /// An index by the values that a function names for an object.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::IndexExists`] if there is one of this name.
+    #[track_caller]
+    pub fn index<K, V>(
+        &self,
+        name: &str,
+        values: impl Fn(&T) -> V + Send + Sync + 'static,
+    ) -> Result<Index<K, T>, Error>
+    where
+        K: Eq + Hash + Clone + Send + Sync + 'static,
+        V: IntoIterator<Item = K>,
+    {
+        Index::new(
+            self,
+            name,
+            Arc::new(move |object: &T, found: &mut Vec<K>| found.extend(values(object))),
+        )
+    }
+
+    /// An index by the one value that a function names for an object.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::IndexExists`] if there is one of this name.
+    #[track_caller]
+    pub fn index_by<K>(&self, name: &str, value: impl Fn(&T) -> K + Send + Sync + 'static) -> Result<Index<K, T>, Error>
+    where
+        K: Eq + Hash + Clone + Send + Sync + 'static,
+    {
+        Index::new(
+            self,
+            name,
+            Arc::new(move |object: &T, found: &mut Vec<K>| found.push(value(object))),
+        )
+    }
+
+    /// Reserves a name; the operation that adds the index gets its number.
+    pub(crate) fn add_index(
+        &self,
+        name: &str,
+        place: &'static Location<'static>,
+        add: impl FnOnce(u32) -> Operation,
+    ) -> Result<u32, Error> {
+        let number = {
+            let mut indexes = self.inner.indexes.lock();
+            if let Some(first) = indexes.get(name) {
+                return Err(Error::IndexExists {
+                    collection: self.name().to_owned(),
+                    index: name.to_owned(),
+                    first,
+                    second: place,
+                });
+            }
+            let number = crate::engine::id::id32(indexes.len());
+            indexes.insert(name.to_owned(), place);
+            number
+        };
+        self.inner.shared.operate(add(number));
+        Ok(number)
+    }
+
+    /// Freezes the collection: its inputs, indexes and handlers are freed, what it has stays readable while there is a handle. Nobody is
+    /// told that anything was deleted.
+    pub fn stop(&self) {
+        self.inner.shared.operate(Operation::Stop(self.inner.id));
+    }
+
+    /// What is counted of this collection.
+    pub fn stats(&self) -> Stats {
+        let read = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        let counters = &self.inner.counters;
+        Stats {
+            runs: read(&counters.runs),
+            superseded: read(&counters.superseded),
+            panics: read(&counters.panics),
+            conflicts: read(&counters.conflicts),
+            circles: read(&counters.circles),
+        }
+    }
+
+    pub(crate) fn id(&self) -> NodeId {
+        self.inner.id
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.inner.shared
+    }
+
+    pub(crate) fn equal(&self) -> Option<Equal<T>> {
+        self.inner.equal
+    }
+
+    pub(crate) fn is_of(&self, shared: &Arc<Shared>) -> bool {
+        Arc::ptr_eq(&self.inner.shared, shared)
+    }
+
+    /// How many old versions are kept for pins.
+    #[cfg(test)]
+    pub(crate) fn retained(&self) -> usize {
+        self.inner.published.retained()
+    }
+}
+
+impl<T: Keyed> Clone for Collection<T> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: Arc::clone(&self.inner),
+        }
+    }
+}
+
+impl<T: Keyed> PartialEq for Collection<T> {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+}
+
+impl<T: Keyed> Eq for Collection<T> {}
+
+impl<T: Keyed> fmt::Debug for Collection<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Collection")
+            .field("name", &self.inner.name)
+            .field("uid", &self.inner.uid)
+            .field("len", &self.len())
+            .field("synced", &self.has_synced())
+            .finish_non_exhaustive()
+    }
+}

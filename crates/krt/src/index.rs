@@ -1,1 +1,86 @@
-//! Secondary indexes of a collection: lookup, use inside a fetch, and an index seen as a collection of groups.
+//! Secondary indexes of a collection, and how a fetch uses one.
+
+use std::any::Any;
+use std::borrow::Borrow;
+use std::fmt;
+use std::hash::Hash;
+use std::panic::Location;
+use std::sync::Arc;
+
+use crate::collection::Collection;
+use crate::engine::index::{Extract, TypedIndex, Values};
+use crate::engine::ingress::{Edit, Operation};
+use crate::engine::node::Cell;
+use crate::error::Error;
+use crate::query::{Filter, Query};
+use crate::spec::{IndexAt, IndexValue};
+use crate::traits::Keyed;
+
+/// A secondary index of a collection. It is a cheap clone, and keeps its collection.
+pub struct Index<K, T: Keyed> {
+    collection: Collection<T>,
+    number: u32,
+    values: Arc<Values<K, T>>,
+}
+
+impl<K: Eq + Hash + Clone + Send + Sync + 'static, T: Keyed> Index<K, T> {
+    #[track_caller]
+    pub(crate) fn new(collection: &Collection<T>, name: &str, extract: Arc<Extract<K, T>>) -> Result<Self, Error> {
+        let values = Arc::new(Values::new(collection.shared().hashing.clone(), extract));
+        let index = Box::new(TypedIndex::new(Arc::clone(&values)));
+        let add = move |number| {
+            let edit = move |cell: &mut dyn Any, _: &mut Edit<'_>| {
+                if let Some(cell) = cell.downcast_mut::<Cell<T>>() {
+                    cell.add_index(number, index);
+                }
+            };
+            Operation::Edit(collection.id(), Box::new(edit))
+        };
+        let number = collection.add_index(name, Location::caller(), add)?;
+        Ok(Self {
+            collection: collection.clone(),
+            number,
+            values,
+        })
+    }
+
+    /// A query of the objects that have this value, to be narrowed further and fetched.
+    ///
+    /// The value's `Hash` and `Eq` are called under a lock of the index.
+    pub fn at<Q>(&self, value: &Q) -> Query<'_, T>
+    where
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+        K: Borrow<Q>,
+    {
+        let value = self.values.intern(value);
+        Query::new(&self.collection).with(Filter::Index(IndexAt {
+            number: self.number,
+            id: value.id,
+            value: value as Arc<dyn IndexValue<T>>,
+        }))
+    }
+
+    /// The collection that is indexed.
+    pub fn collection(&self) -> &Collection<T> {
+        &self.collection
+    }
+}
+
+impl<K, T: Keyed> Clone for Index<K, T> {
+    fn clone(&self) -> Self {
+        Self {
+            collection: self.collection.clone(),
+            number: self.number,
+            values: Arc::clone(&self.values),
+        }
+    }
+}
+
+impl<K, T: Keyed> fmt::Debug for Index<K, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Index")
+            .field("collection", &self.collection.name())
+            .field("number", &self.number)
+            .finish_non_exhaustive()
+    }
+}

@@ -3,9 +3,78 @@
 //! A controller describes each output as a pure function of one input plus whatever it fetches; the engine records what
 //! was fetched, finds who is affected by a change, recomputes only those, compares, and tells the rest.
 //!
+//! ```
+//! use krt::{KeyRef, Keyed, Krt, Labeled, Labels, SelectorRef, Selecting};
+//! use std::time::Duration;
+//!
+//! #[derive(PartialEq)]
+//! struct Pod {
+//!     name: String,
+//!     namespace: String,
+//!     labels: Labels,
+//! }
+//! #[derive(PartialEq)]
+//! struct Service {
+//!     name: String,
+//!     namespace: String,
+//!     selector: Labels,
+//! }
+//! #[derive(Debug, PartialEq)]
+//! struct Workload {
+//!     pod: String,
+//!     services: Vec<String>,
+//! }
+//! # impl Keyed for Pod {
+//! #     fn key(&self) -> KeyRef<'_> { KeyRef::namespaced(&self.namespace, &self.name) }
+//! # }
+//! # impl Keyed for Service {
+//! #     fn key(&self) -> KeyRef<'_> { KeyRef::namespaced(&self.namespace, &self.name) }
+//! # }
+//! # impl Selecting for Service {
+//! #     fn selector(&self) -> SelectorRef<'_> { SelectorRef::Equals(&self.selector) }
+//! # }
+//! # impl Keyed for Workload {
+//! #     fn key(&self) -> KeyRef<'_> { KeyRef::Plain(&self.pod) }
+//! # }
+//! let krt = Krt::builder("mesh").build();
+//! let pods = krt.static_collection::<Pod>("pods", []);
+//! let services = krt.static_collection::<Service>("services", []);
+//! let by_namespace = services.index_by("namespace", |service| service.namespace.clone())?;
+//! let workloads = krt.collection("workloads", &pods, move |cx, pod| {
+//!     let services = cx.fetch(by_namespace.at(&pod.namespace).selecting_non_empty(&pod.labels));
+//!     Some(Workload {
+//!         pod: pod.key().to_string(),
+//!         services: services.iter().map(|service| service.name.clone()).collect(),
+//!     })
+//! });
+//! krt.start()?;
+//!
+//! let labels = Labels::from([("app".into(), "web".into())]);
+//! pods.update(Pod { name: "web-1".into(), namespace: "shop".into(), labels: labels.clone() });
+//! services.update(Service { name: "web".into(), namespace: "shop".into(), selector: labels });
+//! krt.wait_settled_blocking(Duration::from_secs(10))?;
+//! assert_eq!(workloads.get("shop/web-1").unwrap().services, ["web"]);
+//! # Ok::<_, krt::Error>(())
+//! ```
+//!
+//! # Guarantees
+//!
+//! - *No glitch*: an output is never computed from a mix of old and new inputs; in a diamond it is computed once per epoch.
+//! - *Minimal*: a transformation runs for an input only if the input or something that it fetched changed.
+//! - *Gate*: an equal output is no event, and nothing downstream moves.
+//! - *Consistent reads*: a [`Snapshot`] shows all collections at one epoch; plain reads show one epoch of their collection.
+//! - *Handlers* get the initial state once, then the net change of each epoch, in order. A long backlog is merged by whole epochs. A slow
+//!   handler blocks nobody.
+//! - *Sync*: a collection is synced when its inputs and what it fetched are and its initial state is computed.
+//! - *Teardown*: dropping or stopping frees everything.
+//! - *Panics* of transformations are contained for each input, which keeps its last good output.
+//! - *Circles* are refused, with the path, and never hang.
+//!
+//! Where panics abort the process (`panic = "abort"`), none of that can be contained.
+//!
 //! # Status
 //!
-//! This crate has its module tree and no operator yet: nothing in it can be used. The layers below it,
+//! The engine and its basic collections are here; sources from the API server are not yet. The layers below it,
 //! [`kclient`](https://docs.rs/kclient) and [`kube-client`](https://docs.rs/kube-client), stand on their own.
 //!
 //! # Layout
@@ -13,25 +82,50 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `engine` | the deterministic core: nodes, epochs, stores, dependencies, handlers; knows neither Kubernetes nor tokio |
-//! | `collection`, `singleton`, `statics`, `join`, `index`, `status` | one file per kind of collection that users create |
-//! | `fetch`, `filter` | what a transformation may read, and how the reads are narrowed |
-//! | `trigger`, `files` | sources other than the API server |
-//! | `kube` | the bridge: a typed client as a source |
-//! | `debug` | dump, graph, "why", purity guard |
+//! | `krt`, `shared` | the handle of an engine, its thread and its end; what all handles share |
+//! | `collection`, `singleton`, `statics`, `join`, `index`, `trigger` | one file per kind of collection that users create |
+//! | `traits`, `key`, `selector` | what a type must tell about itself |
+//! | `query`, `spec`, `fetch`, `snapshot` | a query as written, as kept, inside of a transformation, outside |
+//! | `event`, `handlers` | what handlers are told, and how they are registered |
 //! | `testing` | what users need to test their transformations |
 #![forbid(unsafe_code)]
 
 mod collection;
-mod debug;
 mod engine;
+mod error;
+mod event;
 mod fetch;
-mod files;
-mod filter;
+mod handlers;
 mod index;
 mod join;
-mod kube;
+mod key;
+mod krt;
+mod query;
+mod selector;
+mod shared;
 mod singleton;
+mod snapshot;
+mod spec;
 mod statics;
-mod status;
-mod testing;
+mod sync;
+pub mod testing;
+#[cfg(test)]
+mod tests;
+mod traits;
 mod trigger;
+
+pub use collection::{Collection, Stats};
+pub use error::Error;
+pub use event::{Batch, Event};
+pub use fetch::{Context, Fetched, Read};
+pub use handlers::{HandlerBuilder, Registration};
+pub use index::Index;
+pub use key::KeyRef;
+pub use krt::{Builder, Krt};
+pub use query::Query;
+pub use selector::{LabelSelector, Requirement, SelectorRef};
+pub use singleton::{Singleton, StaticSingleton};
+pub use snapshot::{Live, Snapshot};
+pub use statics::StaticCollection;
+pub use traits::{Keyed, Labeled, Labels, Named, Namespaced, Selecting, Text};
+pub use trigger::Trigger;

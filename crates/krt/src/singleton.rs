@@ -1,1 +1,126 @@
-//! Collections without an input: one value, or many values, computed from what they fetch.
+//! Collections without an input: one value, or many values, computed from what they fetch; and one value that the program sets.
+
+use std::fmt;
+use std::future::Future;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::collection::Collection;
+use crate::engine::operator::derive::{Input, Outputs};
+use crate::fetch::Context;
+use crate::krt::Krt;
+use crate::statics::StaticCollection;
+use crate::traits::{Keyed, Text};
+
+/// A collection of at most one object. It is read as the [`Collection`] that it derefs to.
+pub struct Singleton<T: Keyed> {
+    collection: Collection<T>,
+}
+
+/// A value that the program sets, or takes away.
+pub struct StaticSingleton<T: Keyed> {
+    source: StaticCollection<T>,
+}
+
+impl Krt {
+    /// One value that is computed from what it fetches; or none.
+    ///
+    /// # Guarantees
+    ///
+    /// As [`collection`](Self::collection).
+    pub fn singleton<T: Keyed + PartialEq>(
+        &self,
+        name: &str,
+        f: impl Fn(&mut Context<'_>) -> Option<T> + Send + Sync + 'static,
+    ) -> Singleton<T> {
+        let collection = self.many_from_nothing(name, f);
+        Singleton { collection }
+    }
+
+    /// Any number of objects that are computed from what they fetch, all by one function.
+    ///
+    /// # Guarantees
+    ///
+    /// As [`many_collection`](Self::many_collection).
+    pub fn many_from_nothing<T: Keyed + PartialEq, M: IntoIterator<Item = T>>(
+        &self,
+        name: &str,
+        f: impl Fn(&mut Context<'_>) -> M + Send + Sync + 'static,
+    ) -> Collection<T> {
+        let f = move |cx: &mut Context<'_>, _: &Arc<Text>, outputs: &mut Outputs<T>| {
+            outputs.extend(f(cx).into_iter().map(Arc::new));
+        };
+        self.derive(name, Input::Constant(Arc::new(Text(name.to_owned()))), f)
+    }
+
+    /// One value that the program sets.
+    ///
+    /// # Panics
+    ///
+    /// If the value's key is empty.
+    pub fn static_singleton<T: Keyed + PartialEq>(&self, name: &str, value: Option<T>) -> StaticSingleton<T> {
+        StaticSingleton {
+            source: self.static_collection(name, value),
+        }
+    }
+}
+
+impl<T: Keyed> Singleton<T> {
+    /// The value.
+    pub fn get(&self) -> Option<Arc<T>> {
+        self.collection.list().pop()
+    }
+}
+
+impl<T: Keyed> StaticSingleton<T> {
+    /// Sets the value. If its key is another one, the old value is deleted.
+    ///
+    /// # Panics
+    ///
+    /// If the key is empty; then nothing is changed.
+    pub fn set(&self, value: impl Into<Option<T>>) {
+        self.source.reset(value.into());
+    }
+
+    /// The value, as published.
+    pub fn get(&self) -> Option<Arc<T>> {
+        self.source.list().pop()
+    }
+
+    /// Waits until the value is published that was there from the start.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when it is dropped.
+    pub fn synced(&self) -> impl Future<Output = ()> + Send + Unpin + use<T> {
+        self.source.synced()
+    }
+}
+
+impl<T: Keyed> Deref for Singleton<T> {
+    type Target = Collection<T>;
+
+    fn deref(&self) -> &Collection<T> {
+        &self.collection
+    }
+}
+
+impl<T: Keyed> Deref for StaticSingleton<T> {
+    type Target = Collection<T>;
+
+    fn deref(&self) -> &Collection<T> {
+        &self.source
+    }
+}
+
+impl<T: Keyed> fmt::Debug for Singleton<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.collection.fmt(f)
+    }
+}
+
+impl<T: Keyed> fmt::Debug for StaticSingleton<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.source.fmt(f)
+    }
+}

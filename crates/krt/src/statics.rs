@@ -1,1 +1,192 @@
-//! Collections whose content the program sets itself: update, delete, reset, conditional update.
+//! Collections whose content the program sets itself.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::collection::Collection;
+use crate::engine::operator::source::{Source, SourceBuffer, Touch};
+use crate::engine::panics;
+use crate::key::{Key, KeyRef};
+use crate::krt::Krt;
+use crate::traits::Keyed;
+
+/// A collection whose content the program sets. It is a cheap clone, and is read as the [`Collection`] that it derefs to.
+///
+/// # Guarantees
+///
+/// Writes take effect in the order in which they are made, also across collections. What is written to a key between two epochs is
+/// coalesced to the last value. A call of a method is never seen half done.
+///
+/// Written inside of a transformation, a value is applied in the next epoch; transformations should not write.
+pub struct StaticCollection<T: Keyed> {
+    collection: Collection<T>,
+}
+
+impl Krt {
+    /// A collection that the program sets, with what it has from the start.
+    ///
+    /// # Panics
+    ///
+    /// If an item's key is empty.
+    pub fn static_collection<T: Keyed + PartialEq>(
+        &self,
+        name: &str,
+        items: impl IntoIterator<Item = T>,
+    ) -> StaticCollection<T> {
+        StaticCollection::new(self, name, items, true)
+    }
+
+    /// A collection that the program sets, and that is not synced before [`mark_synced`](StaticCollection::mark_synced).
+    pub fn unsynced_collection<T: Keyed + PartialEq>(&self, name: &str) -> StaticCollection<T> {
+        StaticCollection::new(self, name, [], false)
+    }
+}
+
+impl<T: Keyed + PartialEq> StaticCollection<T> {
+    pub(crate) fn new(krt: &Krt, name: &str, items: impl IntoIterator<Item = T>, synced: bool) -> Self {
+        let shared = krt.shared();
+        let mut buffer = SourceBuffer::new(synced);
+        for item in items {
+            let item = Arc::new(item);
+            let key = item.key();
+            assert!(!key.is_empty(), "an item of {name} has an empty key");
+            let key = Key {
+                text: key.to_arc(),
+                hash: shared.hashing.key(key),
+            };
+            buffer.set(&key, item, Touch::IfDifferent);
+        }
+        let collection = Collection::add(shared, name, Vec::new(), Some(T::eq), |_| {
+            Box::new(Source::new(Some(T::eq)))
+        });
+        shared
+            .ingress
+            .write(|state| state.add_source(collection.id(), Box::new(buffer)));
+        Self { collection }
+    }
+}
+
+impl<T: Keyed> StaticCollection<T> {
+    /// The key that an item is kept under.
+    ///
+    /// # Panics
+    ///
+    /// If it is empty.
+    fn key(&self, item: &T) -> Key {
+        let key = item.key();
+        assert!(!key.is_empty(), "an item of {} has an empty key", self.name());
+        Key {
+            text: key.to_arc(),
+            hash: self.shared().hashing.key(key),
+        }
+    }
+
+    /// Changes the buffer; what is returned is dropped without the lock.
+    fn write<R>(&self, write: impl FnOnce(&mut SourceBuffer<T>) -> R) -> Option<R> {
+        let id = self.collection.id();
+        self.shared()
+            .ingress
+            .write(|state| state.source::<SourceBuffer<T>>(id).map(write))
+    }
+
+    /// Sets an object. If the collection has it already, dependants and handlers are told even if it is equal.
+    ///
+    /// # Panics
+    ///
+    /// If the key is empty.
+    pub fn update(&self, item: impl Into<Arc<T>>) {
+        self.set(item.into(), Touch::Always);
+    }
+
+    /// Sets an object. If the collection has an equal one already, nothing happens.
+    ///
+    /// # Panics
+    ///
+    /// If the key is empty.
+    pub fn conditional_update(&self, item: impl Into<Arc<T>>) {
+        self.set(item.into(), Touch::IfDifferent);
+    }
+
+    fn set(&self, item: Arc<T>, touch: Touch) {
+        let key = self.key(&item);
+        panics::drop_each(self.write(move |buffer| buffer.set(&key, item, touch)));
+    }
+
+    /// Deletes the object with this key.
+    pub fn delete<'k>(&self, key: impl Into<KeyRef<'k>>) {
+        let key = key.into();
+        let hash = self.shared().hashing.key(key);
+        let text = key.to_arc();
+        panics::drop_each(self.write(|buffer| buffer.delete(hash, &text)));
+    }
+
+    /// Deletes the objects for which the function says so, all at once. The function is called without locks, and again for
+    /// objects that others change meanwhile.
+    pub fn delete_where(&self, matches: impl Fn(&T) -> bool) {
+        let latest = || self.write(|buffer| buffer.latest());
+        let Some((mut version, mut all)) = latest() else { return };
+        loop {
+            all.retain(|(_, item)| matches(item));
+            let deleted = self.write(|buffer| {
+                (buffer.version() == version).then(|| {
+                    let items = all.iter().filter_map(|(key, _)| buffer.delete(key.hash, &key.text));
+                    items.collect::<Vec<_>>()
+                })
+            });
+            match deleted {
+                Some(None) => match latest() {
+                    Some(newer) => (version, all) = newer,
+                    None => return,
+                },
+                done => return panics::drop_each(done),
+            }
+        }
+    }
+
+    /// Makes the content exactly this. Dependants and handlers are told the difference.
+    ///
+    /// # Panics
+    ///
+    /// If a key is empty; then nothing is changed.
+    pub fn reset(&self, items: impl IntoIterator<Item = T>) {
+        let items = items.into_iter().map(|item| (self.key(&item), Arc::new(item)));
+        let items: Vec<_> = items.collect();
+        panics::drop_each(self.write(move |buffer| {
+            let mut replaced = buffer.clear();
+            replaced.extend(
+                items
+                    .into_iter()
+                    .filter_map(|(key, item)| buffer.set(&key, item, Touch::IfDifferent)),
+            );
+            replaced
+        }));
+    }
+
+    /// The initial content is complete. What was written before belongs to it.
+    pub fn mark_synced(&self) {
+        self.write(SourceBuffer::mark_synced);
+    }
+}
+
+impl<T: Keyed> Deref for StaticCollection<T> {
+    type Target = Collection<T>;
+
+    fn deref(&self) -> &Collection<T> {
+        &self.collection
+    }
+}
+
+impl<T: Keyed> Clone for StaticCollection<T> {
+    fn clone(&self) -> Self {
+        Self {
+            collection: self.collection.clone(),
+        }
+    }
+}
+
+impl<T: Keyed> fmt::Debug for StaticCollection<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.collection.fmt(f)
+    }
+}

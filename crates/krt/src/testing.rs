@@ -1,1 +1,107 @@
-//! What users need to test transformations: deterministic stepping, event tracking, leak checks.
+//! What users need to test transformations: an engine that is driven step by step, without threads.
+
+use crate::engine::Engine;
+use crate::engine::inside;
+use crate::error::Error;
+use crate::krt::Krt;
+
+/// Drives an engine by hand: nothing happens between two calls, so a test sees each state.
+///
+/// ```
+/// use krt::testing::Stepper;
+/// use krt::{Krt, Text};
+///
+/// let krt = Krt::builder("test").build();
+/// let mut stepper = Stepper::new(&krt)?;
+/// let names = krt.static_collection("names", [Text::from("a")]);
+/// let loud = krt.collection("loud", &names, |_, name| Some(Text(name.0.to_uppercase())));
+/// stepper.settle();
+/// assert!(loud.get("A").is_some());
+///
+/// names.update(Text::from("b"));
+/// assert!(loud.get("B").is_none());
+/// stepper.step();
+/// assert!(loud.get("B").is_some());
+/// # Ok::<_, krt::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Stepper {
+    krt: Krt,
+    engine: Box<Engine>,
+}
+
+impl Stepper {
+    /// Takes the engine over.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotStartable`] if it was started, has ended, or has a stepper already.
+    pub fn new(krt: &Krt) -> Result<Self, Error> {
+        let engine = krt.take_engine().ok_or(Error::NotStartable)?;
+        Ok(Self {
+            krt: krt.clone(),
+            engine,
+        })
+    }
+
+    /// Applies what was written; tells whether there was anything. Handlers are not called.
+    pub fn step(&mut self) -> bool {
+        self.engine.step()
+    }
+
+    /// Calls the handlers with what waits for them; tells whether there was anything.
+    pub fn run_handlers(&mut self) -> bool {
+        self.krt.shared().pool.run_waiting()
+    }
+
+    /// Steps and runs handlers until there is nothing left to do.
+    ///
+    /// # Panics
+    ///
+    /// If called by a transformation or handler, or if handlers keep writing for a thousand rounds.
+    pub fn settle(&mut self) {
+        assert!(
+            !inside::is_inside(),
+            "the engine cannot be driven from code that it runs"
+        );
+        for _ in 0..1000 {
+            let stepped = self.step();
+            if !self.run_handlers() && !stepped {
+                return;
+            }
+        }
+        panic!("handlers keep writing");
+    }
+
+    /// How many collections there are.
+    pub fn collections(&self) -> usize {
+        self.engine.len()
+    }
+
+    /// How many dependencies and links from inputs to them there are, and how many tables they need: all zero when nothing is fetched.
+    pub fn dependencies(&self) -> [usize; 4] {
+        self.engine.deps().sizes()
+    }
+
+    /// How many handlers there are.
+    pub fn handlers(&self) -> usize {
+        self.krt.shared().live_handlers()
+    }
+
+    /// The names along each circle of fetches that is refused at present.
+    pub fn circles(&self) -> Vec<Vec<String>> {
+        self.engine.circles()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+}
+
+impl Drop for Stepper {
+    fn drop(&mut self) {
+        // Nobody can drive it any more.
+        self.krt.end();
+    }
+}

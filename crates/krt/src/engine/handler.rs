@@ -1,1 +1,263 @@
-//! Delivery: the initial state once, then the net change of each epoch, merged by whole epochs under load.
+//! One handler's queue of batches: filled by the engine, emptied by one thread at a time, merged when it is long.
+//!
+//! Whose thread that is, is the business of [`super::pool`].
+//!
+//! # Design
+//!
+//! A handler that lags has its whole backlog merged into one batch, which leads from the state that it knows to that of the last
+//! epoch. The work is done by the engine's thread, which is the only one to add batches, without the lock; the handler
+//! finds nothing meanwhile, and is scheduled again afterwards.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use super::panics;
+use super::planted::{self, Bug};
+use super::pool::{Job, Pool};
+use super::progress::Progress;
+use super::store::Equal;
+use crate::event::{Batch, Event, Told};
+use crate::sync::Mutex;
+
+/// The user's code.
+pub(crate) type Call<T> = Box<dyn FnMut(&Batch<T>) + Send>;
+
+/// A batch that waits, and what it stands for.
+pub(crate) struct Waiting<T> {
+    /// The first of the epochs that it stands for.
+    first: u64,
+    batch: Batch<T>,
+    /// Whether the collection was synced with this batch's epoch.
+    synced: bool,
+}
+
+impl<T> Waiting<T> {
+    pub(crate) fn new(epoch: u64, changes: Arc<Vec<Told<T>>>, synced: bool) -> Self {
+        let batch = Batch { epoch, changes };
+        Self {
+            first: epoch,
+            batch,
+            synced,
+        }
+    }
+}
+
+struct State<T> {
+    waiting: VecDeque<Waiting<T>>,
+    /// Invariant: `None` while a thread runs it, and after the end.
+    call: Option<Call<T>>,
+    /// Whether a thread runs it or was asked to. Invariant: true if something waits.
+    scheduled: bool,
+    /// The first epoch of the batch that is being handled.
+    running: Option<u64>,
+    /// The first epoch of the batches that are being merged.
+    merging: Option<u64>,
+    synced: bool,
+    ended: bool,
+}
+
+pub(crate) struct Handler<T> {
+    name: Arc<str>,
+    state: Mutex<State<T>>,
+    /// More events than this, in more than one batch, are merged. `None`: never.
+    limit: Option<usize>,
+    equal: Option<Equal<T>>,
+    progress: Arc<Progress>,
+}
+
+impl<T: Send + Sync + 'static> Handler<T> {
+    pub(crate) fn new(
+        name: Arc<str>,
+        call: Call<T>,
+        limit: Option<usize>,
+        equal: Option<Equal<T>>,
+        progress: Arc<Progress>,
+    ) -> Self {
+        Self {
+            name,
+            state: Mutex::new(State {
+                waiting: VecDeque::new(),
+                call: Some(call),
+                scheduled: false,
+                running: None,
+                merging: None,
+                synced: false,
+                ended: false,
+            }),
+            limit,
+            equal,
+            progress,
+        }
+    }
+
+    /// Adds a batch. Only the engine's thread does.
+    pub(crate) fn push(self: &Arc<Self>, batch: Waiting<T>, pool: &Arc<Pool>) {
+        let (schedule, backlog) = {
+            let mut state = self.state.lock();
+            if state.ended {
+                return;
+            }
+            state.waiting.push_back(batch);
+            let events: usize = state.waiting.iter().map(|one| one.batch.len() + 1).sum();
+            let backlog = match self.limit {
+                Some(limit) if events > limit && state.waiting.len() > 1 => {
+                    state.merging = state.waiting.front().map(|one| one.first);
+                    std::mem::take(&mut state.waiting)
+                }
+                _ => VecDeque::new(),
+            };
+            let schedule = backlog.is_empty() && !std::mem::replace(&mut state.scheduled, true);
+            (schedule, backlog)
+        };
+        if schedule {
+            pool.schedule(Arc::clone(self) as Arc<dyn Job>);
+        }
+        if !backlog.is_empty() {
+            let merged = merge(backlog, self.equal);
+            let schedule = {
+                let mut state = self.state.lock();
+                state.merging = None;
+                if state.ended {
+                    return;
+                }
+                state.waiting.push_back(merged);
+                !std::mem::replace(&mut state.scheduled, true)
+            };
+            if schedule {
+                pool.schedule(Arc::clone(self) as Arc<dyn Job>);
+            }
+        }
+    }
+
+    /// Whether it has handled the initial state.
+    pub(crate) fn is_synced(&self) -> bool {
+        self.state.lock().synced
+    }
+
+    /// Calls it no more, but for a call that is running. What waits is dropped.
+    pub(crate) fn end(&self) {
+        let (waiting, call) = {
+            let mut state = self.state.lock();
+            state.ended = true;
+            (std::mem::take(&mut state.waiting), state.call.take())
+        };
+        panics::drop_each(waiting);
+        panics::drop_each(call);
+        self.progress.notify();
+    }
+
+    /// Handles one batch; tells whether there may be another one.
+    fn run_one(&self) -> bool {
+        let (mut call, next) = {
+            let mut state = self.state.lock();
+            if state.waiting.is_empty() || state.call.is_none() {
+                state.scheduled = false;
+                return false;
+            }
+            let (Some(call), Some(next)) = (state.call.take(), state.waiting.pop_front()) else {
+                return false;
+            };
+            state.running = Some(next.first);
+            (call, next)
+        };
+        if !next.batch.is_empty()
+            && let Err(text) = panics::contain(|| call(&next.batch))
+        {
+            tracing::error!(handler = %self.name, epoch = next.batch.epoch, panic = text, "a handler panicked");
+        }
+        let ended = {
+            let mut state = self.state.lock();
+            state.running = None;
+            state.synced |= next.synced;
+            if state.ended {
+                Some(call)
+            } else {
+                state.call = Some(call);
+                None
+            }
+        };
+        panics::drop_each(ended);
+        panics::drop_each([next]);
+        self.progress.notify();
+        true
+    }
+}
+
+impl<T: Send + Sync + 'static> Job for Handler<T> {
+    fn run(&self) {
+        while self.run_one() {}
+    }
+
+    fn has_ended(&self) -> bool {
+        self.state.lock().ended
+    }
+
+    fn is_settled(&self, epoch: u64) -> bool {
+        let state = self.state.lock();
+        let first = state.waiting.front().map(|one| one.first);
+        [state.running, state.merging, first]
+            .iter()
+            .flatten()
+            .all(|first| *first > epoch)
+    }
+}
+
+/// What happened to one key over the epochs that are merged.
+struct Net<T> {
+    key: Arc<str>,
+    /// As the handler knows it.
+    old: Option<Arc<T>>,
+    new: Option<Arc<T>>,
+    /// Whether it was touched: told though nothing had changed.
+    touched: bool,
+}
+
+/// One batch that leads to the same state, with the same start. Precondition: there is at least one.
+fn merge<T>(backlog: VecDeque<Waiting<T>>, equal: Option<Equal<T>>) -> Waiting<T> {
+    let is_same = |old: &Arc<T>, new: &Arc<T>| {
+        Arc::ptr_eq(old, new) || equal.is_some_and(|equal| panics::contain(|| equal(old, new)).unwrap_or(false))
+    };
+    let is_touch = |event: &Event<T>| matches!(event, Event::Updated { old, new } if is_same(old, new));
+    let (mut first, mut epoch, mut synced) = (u64::MAX, 0, false);
+    let mut nets: Vec<Net<T>> = Vec::new();
+    let mut places: HashMap<Arc<str>, usize> = HashMap::new();
+    for waiting in backlog {
+        first = first.min(waiting.first);
+        epoch = waiting.batch.epoch;
+        synced |= waiting.synced;
+        for Told { key, event } in &*waiting.batch.changes {
+            let new = event.new().cloned();
+            if let Some(place) = places.get(key) {
+                let net = &mut nets[*place];
+                net.new = new;
+                if planted::has(Bug::MergedOld) {
+                    net.old = event.old().cloned();
+                }
+                net.touched |= is_touch(event);
+            } else {
+                places.insert(Arc::clone(key), nets.len());
+                nets.push(Net {
+                    key: Arc::clone(key),
+                    old: event.old().cloned(),
+                    new,
+                    touched: is_touch(event),
+                });
+            }
+        }
+    }
+    let told = nets.into_iter().filter_map(|net| {
+        if let (Some(old), Some(new)) = (&net.old, &net.new)
+            && !net.touched
+            && is_same(old, new)
+        {
+            return None;
+        }
+        let event = Event::between(net.old, net.new)?;
+        Some(Told { key: net.key, event })
+    });
+    let batch = Batch {
+        epoch,
+        changes: Arc::new(told.collect()),
+    };
+    Waiting { first, batch, synced }
+}

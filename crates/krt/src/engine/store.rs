@@ -1,1 +1,340 @@
-//! Objects by dense id with the versions that open snapshots still need.
+//! What the engine itself knows of a collection's content: the objects by dense ids, this epoch's changes, the indexes.
+//!
+//! Only the engine's thread sees it, so nothing here is locked; what readers see is in [`super::published`].
+//!
+//! # Design
+//!
+//! A key that is in the collection has an id, which stays its own until the epoch in which it was deleted is over: whoever refers
+//! to objects by id gets the delete in the same epoch. A node changes its store once per epoch, so a key has at most
+//! one change, from what it was in the epoch before to what it is in this one.
+
+use std::sync::Arc;
+
+use hashbrown::HashTable;
+
+use super::deps::{Deps, Probe};
+use super::id::{NodeId, id32};
+use super::panics;
+use super::planted::{self, Bug};
+use crate::key::{Key, KeyRef};
+use crate::spec::{Condition, Spec};
+
+/// One key's change in one epoch. Invariant: not both `old` and `new` are `None`.
+#[derive(Debug)]
+pub(crate) struct Change<T> {
+    pub(crate) id: u32,
+    pub(crate) key: Key,
+    pub(crate) old: Option<Arc<T>>,
+    pub(crate) new: Option<Arc<T>>,
+}
+
+/// Whether two values are equal, so that nobody has to be told.
+pub(crate) type Equal<T> = fn(&T, &T) -> bool;
+
+/// An index of a store, with its values' type erased.
+pub(crate) trait StoreIndex<T>: Send {
+    /// Puts an object in the place of the one with the same id; tells the values before and after.
+    fn replace(&mut self, id: u32, new: Option<&T>, old_values: &mut Vec<u32>, new_values: &mut Vec<u32>);
+    /// The ids of the objects with this value, in no order.
+    fn ids(&self, value: u32) -> &[u32];
+    fn holds(&self, id: u32, value: u32) -> bool;
+    /// Forgets values that nothing refers to, if there may be many.
+    fn collect(&mut self);
+    #[cfg(test)]
+    fn check_invariants(&self);
+}
+
+struct Slot<T> {
+    /// Invariant: `Some` iff the id is in `table`.
+    key: Option<Key>,
+    /// Invariant: `None` only in free slots, and during the epoch that deletes or reserves it.
+    value: Option<Arc<T>>,
+}
+
+pub(crate) struct Store<T> {
+    slots: Vec<Slot<T>>,
+    table: HashTable<u32>,
+    /// Ids that may be given out. Not used for sources, whose ids are given by their ingress buffer.
+    free: Vec<u32>,
+    /// Ids whose keys were deleted in this epoch.
+    released: Vec<u32>,
+    /// What this epoch changed. Invariant: at most one change for each id.
+    pub(crate) delta: Vec<Change<T>>,
+    /// By number; `None` until the boundary at which it is added.
+    indexes: Vec<Option<Box<dyn StoreIndex<T>>>>,
+    /// Whether the initial state is complete, as of this epoch.
+    pub(crate) synced: bool,
+}
+
+impl<T: Send + Sync + 'static> Store<T> {
+    pub(crate) fn new() -> Self {
+        Self {
+            slots: Vec::new(),
+            table: HashTable::new(),
+            free: Vec::new(),
+            released: Vec::new(),
+            delta: Vec::new(),
+            indexes: Vec::new(),
+            synced: false,
+        }
+    }
+
+    /// How many objects there are, between epochs.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    pub(crate) fn get(&self, id: u32) -> Option<&Arc<T>> {
+        self.slots.get(id as usize)?.value.as_ref()
+    }
+
+    /// The key of an id that has one.
+    pub(crate) fn key(&self, id: u32) -> Option<&Key> {
+        self.slots.get(id as usize)?.key.as_ref()
+    }
+
+    pub(crate) fn find(&self, hash: u64, key: &str) -> Option<u32> {
+        let is = |id: &u32| {
+            let slot = &self.slots[*id as usize];
+            slot.key
+                .as_ref()
+                .is_some_and(|own| *own.text == *key || planted::has(Bug::HashOnly))
+        };
+        self.table.find(hash, is).copied()
+    }
+
+    pub(crate) fn has_key(&self, id: u32, key: KeyRef<'_>) -> bool {
+        self.key(id).is_some_and(|own| key.is(&own.text))
+    }
+
+    /// All objects, with their ids.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Arc<T>)> {
+        (0..)
+            .zip(&self.slots)
+            .filter_map(|(id, slot)| Some((id, slot.value.as_ref()?)))
+    }
+
+    /// The id of a key, a new one if it has none. Without a value at the end of the epoch it is taken back.
+    pub(crate) fn reserve(&mut self, key: &Key) -> u32 {
+        if let Some(id) = self.find(key.hash, &key.text) {
+            return id;
+        }
+        let id = self.free.pop().unwrap_or_else(|| id32(self.slots.len()));
+        self.place(id, key.clone());
+        id
+    }
+
+    /// Gives an id to a key. Precondition: neither is in use.
+    pub(crate) fn place(&mut self, id: u32, key: Key) {
+        let index = id as usize;
+        if index >= self.slots.len() {
+            self.slots.resize_with(index + 1, || Slot { key: None, value: None });
+        }
+        debug_assert!(self.slots[index].key.is_none());
+        let hash = key.hash;
+        self.slots[index].key = Some(key);
+        let slots = &self.slots;
+        self.table.insert_unique(hash, id, |id| {
+            slots[*id as usize].key.as_ref().map_or(0, |key| key.hash)
+        });
+    }
+
+    /// Sets the value of an id that has a key, unless it is equal to the one that is there.
+    pub(crate) fn update(&mut self, id: u32, new: Option<Arc<T>>, equal: Equal<T>) {
+        if let (Some(old), Some(new)) = (self.get(id), &new)
+            && (Arc::ptr_eq(old, new)
+                || panics::contain(|| equal(old, new)).unwrap_or(false)
+                || planted::has(Bug::GateClosed))
+            && !planted::has(Bug::GateOpen)
+        {
+            return;
+        }
+        self.put(id, new);
+    }
+
+    /// Sets the value of an id that has a key. Precondition: it was not set in this epoch yet.
+    pub(crate) fn put(&mut self, id: u32, new: Option<Arc<T>>) {
+        let slot = &mut self.slots[id as usize];
+        let old = slot.value.take();
+        slot.value.clone_from(&new);
+        if new.is_none() {
+            self.released.push(id);
+        }
+        if old.is_none() && new.is_none() {
+            return;
+        }
+        let key = slot.key.clone().expect("an id with a value has a key");
+        self.delta.push(Change { id, key, old, new });
+    }
+
+    /// Brings the indexes in line with this epoch's changes, and tells the dependencies.
+    pub(crate) fn finalize(&mut self, node: NodeId, deps: &mut Deps) {
+        if self.indexes.is_empty() && !deps.is_fetched(node) {
+            return;
+        }
+        let (mut old_values, mut new_values) = (Vec::new(), Vec::new());
+        let (mut old_ids, mut new_ids) = (Vec::new(), Vec::new());
+        for change in &self.delta {
+            old_values.clear();
+            new_values.clear();
+            for (number, index) in (0..).zip(&mut self.indexes) {
+                let Some(index) = index else { continue };
+                old_ids.clear();
+                new_ids.clear();
+                index.replace(change.id, change.new.as_deref(), &mut old_ids, &mut new_ids);
+                old_values.extend(old_ids.iter().map(|value| (number, *value)));
+                new_values.extend(new_ids.iter().map(|value| (number, *value)));
+            }
+            deps.probe(
+                node,
+                &change.key,
+                &Probe {
+                    object: change.old.as_deref(),
+                    values: &old_values,
+                },
+                &Probe {
+                    object: change.new.as_deref(),
+                    values: &new_values,
+                },
+            );
+        }
+    }
+
+    /// Adds an index over what is there.
+    pub(crate) fn add_index(&mut self, number: u32, mut index: Box<dyn StoreIndex<T>>) {
+        let (mut old, mut new) = (Vec::new(), Vec::new());
+        for (id, object) in self.iter() {
+            index.replace(id, Some(object), &mut old, &mut new);
+        }
+        let number = number as usize;
+        if number >= self.indexes.len() {
+            self.indexes.resize_with(number + 1, || None);
+        }
+        self.indexes[number] = Some(index);
+    }
+
+    fn index(&self, number: u32) -> Option<&dyn StoreIndex<T>> {
+        self.indexes.get(number as usize)?.as_deref()
+    }
+
+    /// The ids of the objects that match, in the order of their keys.
+    pub(crate) fn select(&self, spec: &Spec<T>, hash: impl Fn(&str) -> u64) -> Vec<u32> {
+        let mut found: Vec<u32> = match self.narrowest(spec) {
+            Access::Keys(keys) => {
+                let ids = keys.iter().filter_map(|key| self.find(hash(key), key));
+                ids.filter(|id| self.is_match(*id, spec)).collect()
+            }
+            Access::Ids(ids) => ids.iter().copied().filter(|id| self.is_match(*id, spec)).collect(),
+            Access::All => {
+                let ids = self.iter().map(|(id, _)| id);
+                ids.filter(|id| self.is_match(*id, spec)).collect()
+            }
+        };
+        found.sort_unstable_by(|one, other| {
+            if planted::has(Bug::OrderById) {
+                return one.cmp(other);
+            }
+            let text = |id: u32| self.key(id).map(|key| key.text.as_bytes());
+            text(*one).cmp(&text(*other))
+        });
+        found
+    }
+
+    fn narrowest<'a>(&'a self, spec: &'a Spec<T>) -> Access<'a> {
+        let mut best = Access::All;
+        for condition in &spec.conditions {
+            match condition {
+                Condition::Keys(keys) => return Access::Keys(keys),
+                Condition::Index(at) => {
+                    if let Some(index) = self.index(at.number) {
+                        let ids = index.ids(at.id);
+                        if !matches!(best, Access::Ids(other) if other.len() <= ids.len()) {
+                            best = Access::Ids(ids);
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        best
+    }
+
+    fn is_match(&self, id: u32, spec: &Spec<T>) -> bool {
+        let slot = &self.slots[id as usize];
+        let (Some(key), Some(object)) = (&slot.key, &slot.value) else {
+            return false;
+        };
+        spec.matches(&key.text, object, |at| match self.index(at.number) {
+            Some(index) => index.holds(id, at.id),
+            // Made while this epoch runs, and added at the next boundary.
+            None => at.value.is_of(object),
+        })
+    }
+
+    /// Ends an epoch: forgets its changes, which are returned for their old values to be dropped, and frees the ids of what it deleted.
+    /// Whoever gives out the ids of this store himself gets them back by `take_back`.
+    pub(crate) fn end_epoch(&mut self, ids: IdsFrom) -> Vec<Change<T>> {
+        for id in self.released.drain(..) {
+            let slot = &mut self.slots[id as usize];
+            if slot.value.is_some() {
+                continue;
+            }
+            let Some(key) = slot.key.take() else { continue };
+            if let Ok(entry) = self.table.find_entry(key.hash, |other| *other == id) {
+                entry.remove();
+            }
+            if ids == IdsFrom::Store {
+                self.free.push(id);
+            }
+        }
+        for index in self.indexes.iter_mut().flatten() {
+            index.collect();
+        }
+        std::mem::take(&mut self.delta)
+    }
+
+    /// Frees the indexes.
+    pub(crate) fn drop_indexes(&mut self) {
+        self.indexes.clear();
+    }
+
+    #[cfg(test)]
+    pub(crate) fn check_invariants(&self, ids: IdsFrom) {
+        let live = self.slots.iter().filter(|slot| slot.value.is_some()).count();
+        assert_eq!(
+            live,
+            self.table.len(),
+            "between epochs, a key without a value is not in the table"
+        );
+        for (id, slot) in (0..).zip(&self.slots) {
+            assert_eq!(slot.key.is_some(), slot.value.is_some());
+            if let Some(key) = &slot.key {
+                assert_eq!(self.find(key.hash, &key.text), Some(id));
+            }
+        }
+        if ids == IdsFrom::Store {
+            assert_eq!(self.free.len() + live, self.slots.len(), "an id is in use or free");
+        }
+        assert!(self.delta.is_empty() && self.released.is_empty());
+        for index in self.indexes.iter().flatten() {
+            index.check_invariants();
+        }
+    }
+}
+
+/// Who gives out the ids of a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IdsFrom {
+    /// The store itself.
+    Store,
+    /// The ingress buffer of a source.
+    Ingress,
+}
+
+/// Where to look for the objects of a query.
+enum Access<'a> {
+    Keys(&'a [Arc<str>]),
+    Ids(&'a [u32]),
+    All,
+}

@@ -1,1 +1,0 @@
-//! Looking inside a running engine: dump, graph, why an output has its value, purity guard.

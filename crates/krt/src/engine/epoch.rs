@@ -1,1 +1,0 @@
-//! One atomic step of the engine: ingress, boundary operations, recomputation by height, publication.

@@ -1,0 +1,243 @@
+//! A secondary index of a collection: which objects have which values.
+//!
+//! # Design
+//!
+//! Values are interned: each has an id for as long as an object has it, a dependency asks for it, or a query is on its way. Postings
+//! and dependencies then deal in numbers. Values that nobody holds are swept when there may be as many of them as of others, so
+//! that the cost of a sweep is paid by the inserts before it.
+
+use std::borrow::Borrow;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
+use smallvec::SmallVec;
+
+use super::id::id32;
+use super::panics;
+use super::store::StoreIndex;
+use crate::key::Hashing;
+use crate::spec::IndexValue;
+use crate::sync::Mutex;
+
+/// The user's code: appends the values of an object.
+pub(crate) type Extract<K, T> = dyn Fn(&T, &mut Vec<K>) + Send + Sync;
+
+/// What a type must be to be the value of an index.
+pub(crate) trait IndexKey: Eq + Hash + Clone + Send + Sync + 'static {}
+
+impl<K: Eq + Hash + Clone + Send + Sync + 'static> IndexKey for K {}
+
+pub(crate) struct Value<K, T> {
+    pub(crate) id: u32,
+    hash: u64,
+    key: K,
+    extract: Arc<Extract<K, T>>,
+}
+
+impl<K: IndexKey, T: 'static> IndexValue<T> for Value<K, T> {
+    fn is_of(&self, object: &T) -> bool {
+        let mut values = Vec::new();
+        (self.extract)(object, &mut values);
+        values.contains(&self.key)
+    }
+}
+
+struct State<K, T> {
+    /// Invariant: holds each value that anybody else holds.
+    table: HashTable<Arc<Value<K, T>>>,
+    free: Vec<u32>,
+    next: u32,
+    /// The number of values at which the next sweep is due.
+    sweep_at: usize,
+}
+
+/// The values of one index, shared by the engine and the handles of the index.
+pub(crate) struct Values<K, T> {
+    hashing: Hashing,
+    extract: Arc<Extract<K, T>>,
+    state: Mutex<State<K, T>>,
+}
+
+/// Below this, nobody minds what is left over.
+const FEW: usize = 64;
+
+impl<K: IndexKey, T: 'static> Values<K, T> {
+    pub(crate) fn new(hashing: Hashing, extract: Arc<Extract<K, T>>) -> Self {
+        Self {
+            hashing,
+            extract,
+            state: Mutex::new(State {
+                table: HashTable::new(),
+                free: Vec::new(),
+                next: 0,
+                sweep_at: FEW,
+            }),
+        }
+    }
+
+    /// The value that equals `key`. The key's `Hash` and `Eq` are called, the latter under the lock of the values.
+    pub(crate) fn intern<Q>(&self, key: &Q) -> Arc<Value<K, T>>
+    where
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+        K: Borrow<Q>,
+    {
+        let hash = self.hashing.of(key);
+        let mut state = self.state.lock();
+        let State { table, free, next, .. } = &mut *state;
+        let found = table.entry(hash, |value| value.key.borrow() == key, |value| value.hash);
+        match found {
+            Entry::Occupied(found) => Arc::clone(found.get()),
+            Entry::Vacant(place) => {
+                let id = free.pop().unwrap_or_else(|| {
+                    *next += 1;
+                    *next - 1
+                });
+                let value = Arc::new(Value {
+                    id,
+                    hash,
+                    key: key.to_owned(),
+                    extract: Arc::clone(&self.extract),
+                });
+                place.insert(Arc::clone(&value));
+                value
+            }
+        }
+    }
+
+    fn sweep_if_due(&self) {
+        let swept: Vec<_> = {
+            let mut state = self.state.lock();
+            if state.table.len() < state.sweep_at {
+                return;
+            }
+            let State { table, free, .. } = &mut *state;
+            // Who holds none cannot come by one while the lock is held.
+            let swept: Vec<_> = table.extract_if(|value| Arc::strong_count(value) == 1).collect();
+            free.extend(swept.iter().map(|value| value.id));
+            state.sweep_at = FEW.max(2 * state.table.len());
+            swept
+        };
+        panics::drop_each(swept);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.state.lock().table.len()
+    }
+}
+
+/// One value of one object.
+struct Held<K, T> {
+    value: Arc<Value<K, T>>,
+    /// The object's place in the value's posting list.
+    position: u32,
+}
+
+/// The engine's end of an index.
+pub(crate) struct TypedIndex<K, T> {
+    values: Arc<Values<K, T>>,
+    /// By object: the values it has, each once.
+    held: Vec<SmallVec<[Held<K, T>; 1]>>,
+    /// By value: the objects that have it.
+    postings: Vec<Vec<u32>>,
+    extracted: Vec<K>,
+}
+
+impl<K: IndexKey, T: 'static> TypedIndex<K, T> {
+    pub(crate) fn new(values: Arc<Values<K, T>>) -> Self {
+        Self {
+            values,
+            held: Vec::new(),
+            postings: Vec::new(),
+            extracted: Vec::new(),
+        }
+    }
+
+    fn remove(&mut self, held: &Held<K, T>) {
+        let posting = &mut self.postings[held.value.id as usize];
+        posting.swap_remove(held.position as usize);
+        if let Some(moved) = posting.get(held.position as usize) {
+            let others = self.held[*moved as usize].iter_mut();
+            for other in others.filter(|other| other.value.id == held.value.id) {
+                other.position = held.position;
+            }
+        }
+    }
+
+    fn add(&mut self, id: u32, value: Arc<Value<K, T>>) {
+        let index = value.id as usize;
+        if index >= self.postings.len() {
+            self.postings.resize_with(index + 1, Vec::new);
+        }
+        let position = id32(self.postings[index].len());
+        self.postings[index].push(id);
+        self.held[id as usize].push(Held { value, position });
+    }
+}
+
+impl<K: IndexKey, T: Send + Sync + 'static> StoreIndex<T> for TypedIndex<K, T> {
+    fn replace(&mut self, id: u32, new: Option<&T>, old_values: &mut Vec<u32>, new_values: &mut Vec<u32>) {
+        let index = id as usize;
+        if index >= self.held.len() {
+            self.held.resize_with(index + 1, SmallVec::new);
+        }
+        old_values.extend(self.held[index].iter().map(|held| held.value.id));
+        let mut extracted = std::mem::take(&mut self.extracted);
+        extracted.clear();
+        if let Some(new) = new
+            && let Err(text) = panics::contain(|| (self.values.extract)(new, &mut extracted))
+        {
+            tracing::error!(
+                panic = text,
+                "the function of an index panicked: the object leaves the index"
+            );
+            extracted.clear();
+        }
+        let is_same = extracted.len() == self.held[index].len()
+            && extracted
+                .iter()
+                .zip(&self.held[index])
+                .all(|(new, held)| *new == held.value.key);
+        if !is_same {
+            for held in std::mem::take(&mut self.held[index]) {
+                self.remove(&held);
+            }
+            for key in &extracted {
+                let value = self.values.intern(key);
+                if !self.held[index].iter().any(|held| held.value.id == value.id) {
+                    self.add(id, value);
+                }
+            }
+        }
+        self.extracted = extracted;
+        new_values.extend(self.held[index].iter().map(|held| held.value.id));
+    }
+
+    fn ids(&self, value: u32) -> &[u32] {
+        self.postings.get(value as usize).map_or(&[], Vec::as_slice)
+    }
+
+    fn holds(&self, id: u32, value: u32) -> bool {
+        let held = self.held.get(id as usize);
+        held.is_some_and(|held| held.iter().any(|held| held.value.id == value))
+    }
+
+    fn collect(&mut self) {
+        self.values.sweep_if_due();
+    }
+
+    #[cfg(test)]
+    fn check_invariants(&self) {
+        let mut entries = 0;
+        for (id, held) in (0..).zip(&self.held) {
+            for held in held {
+                assert_eq!(self.postings[held.value.id as usize][held.position as usize], id);
+            }
+            entries += held.len();
+        }
+        assert_eq!(entries, self.postings.iter().map(Vec::len).sum());
+        assert!(self.values.len() >= self.postings.iter().filter(|posting| !posting.is_empty()).count());
+    }
+}

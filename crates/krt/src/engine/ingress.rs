@@ -1,0 +1,236 @@
+//! Everything that comes from outside, until the engine takes it: changes of sources, and operations on the graph.
+//!
+//! # Design
+//!
+//! One lock for all sources: what is taken under it is an atomic cut over all of them, in the order in which the program wrote. What
+//! happens to a key between two cuts is coalesced, so memory is bounded by the number of keys. No user code runs under the lock;
+//! what is replaced is handed to the caller to be dropped.
+
+use std::any::Any;
+use std::sync::{Condvar, PoisonError};
+
+use super::id::{NodeId, id32};
+use super::node::Node;
+use crate::sync::{Mutex, MutexGuard};
+
+/// An operation on the graph, done between epochs.
+pub(crate) enum Operation {
+    /// Adds a node, over the nodes that it reads from the start.
+    Add(NodeId, Box<dyn Node>, NodeInfo),
+    /// Nobody has a handle of the node any more.
+    Release(NodeId),
+    /// Freezes a node.
+    Stop(NodeId),
+    /// Does something typed to a node: a handler, an index.
+    Edit(NodeId, EditCall),
+}
+
+/// What an [`Operation::Edit`] does to a `Cell<T>`.
+pub(crate) type EditCall = Box<dyn FnOnce(&mut dyn Any, &mut Edit<'_>) + Send>;
+
+/// What a node is called and reads.
+pub(crate) struct NodeInfo {
+    pub(crate) name: std::sync::Arc<str>,
+    pub(crate) uid: u64,
+    pub(crate) sources: Vec<NodeId>,
+}
+
+/// What an [`Operation::Edit`] may use.
+pub(crate) struct Edit<'a> {
+    pub(crate) epoch: u64,
+    pub(crate) pool: &'a std::sync::Arc<super::pool::Pool>,
+}
+
+/// The pending changes of one source, with its type erased.
+pub(crate) trait Buffer: Send {
+    fn as_any(&mut self) -> &mut dyn Any;
+    /// Takes the changes, for the node to [ingest](super::node::Node::ingest).
+    fn take(&mut self) -> Box<dyn Any + Send>;
+}
+
+struct Source {
+    buffer: Box<dyn Buffer>,
+    /// Invariant: whether it is in `changed`.
+    is_changed: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct State {
+    operations: Vec<Operation>,
+    /// By node.
+    sources: Vec<Option<Source>>,
+    changed: Vec<NodeId>,
+    /// Node numbers that may be given out again.
+    free: Vec<u32>,
+    next: u32,
+    next_uid: u64,
+    /// Counts what was written.
+    written: u64,
+    /// Whether pins went, so that old versions may go.
+    pub(crate) unpinned: bool,
+    /// Nothing is accepted any more.
+    closed: bool,
+    /// The engine's thread sleeps.
+    asleep: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct Ingress {
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+/// What the engine takes at once.
+#[derive(Default)]
+pub(crate) struct Cut {
+    pub(crate) operations: Vec<Operation>,
+    pub(crate) changes: Vec<(NodeId, Box<dyn Any + Send>)>,
+    pub(crate) unpinned: bool,
+    /// Everything that was written up to here is in this cut or an earlier one.
+    pub(crate) written: u64,
+}
+
+impl Cut {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.operations.is_empty() && self.changes.is_empty() && !self.unpinned
+    }
+}
+
+impl Ingress {
+    /// Changes something under the lock; everything in one call is in one cut.
+    pub(crate) fn write<R>(&self, write: impl FnOnce(&mut State) -> R) -> R {
+        let mut state = self.state.lock();
+        let result = write(&mut state);
+        state.written += 1;
+        // A thread that is awake looks again before it sleeps.
+        let wake = std::mem::take(&mut state.asleep);
+        drop(state);
+        if wake {
+            self.wake.notify_all();
+        }
+        result
+    }
+
+    /// The number of the last write.
+    pub(crate) fn written(&self) -> u64 {
+        self.state.lock().written
+    }
+
+    pub(crate) fn take(&self) -> Cut {
+        self.state.lock().take()
+    }
+
+    /// Waits for something to take; `None` once the ingress is closed.
+    pub(crate) fn wait(&self) -> Option<Cut> {
+        let mut state = self.state.lock();
+        loop {
+            if state.closed {
+                return None;
+            }
+            if state.has_work() {
+                return Some(state.take());
+            }
+            state.asleep = true;
+            state = self.park(state);
+        }
+    }
+
+    fn park<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.wake.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state.lock().closed
+    }
+
+    /// Accepts nothing any more, and returns what was pending, to be dropped.
+    pub(crate) fn close(&self) -> impl Sized {
+        self.write(|state| {
+            state.closed = true;
+            (
+                std::mem::take(&mut state.operations),
+                std::mem::take(&mut state.sources),
+            )
+        })
+    }
+}
+
+impl State {
+    /// A number for a new node.
+    pub(crate) fn new_node(&mut self) -> (NodeId, u64) {
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.next += 1;
+            self.next - 1
+        });
+        self.next_uid += 1;
+        (NodeId(number), self.next_uid)
+    }
+
+    /// Queues an operation; gives it back if nothing is accepted any more.
+    pub(crate) fn push(&mut self, operation: Operation) -> Option<Operation> {
+        if self.closed {
+            return Some(operation);
+        }
+        self.operations.push(operation);
+        None
+    }
+
+    pub(crate) fn add_source(&mut self, node: NodeId, buffer: Box<dyn Buffer>) {
+        if self.closed {
+            return;
+        }
+        if node.index() >= self.sources.len() {
+            self.sources.resize_with(node.index() + 1, || None);
+        }
+        self.sources[node.index()] = Some(Source {
+            buffer,
+            is_changed: true,
+        });
+        self.changed.push(node);
+    }
+
+    /// The buffer of a source, which counts as changed. `None` after the end.
+    pub(crate) fn source<B: 'static>(&mut self, node: NodeId) -> Option<&mut B> {
+        let source = self.sources.get_mut(node.index())?.as_mut()?;
+        if !source.is_changed {
+            source.is_changed = true;
+            self.changed.push(node);
+        }
+        source.buffer.as_any().downcast_mut()
+    }
+
+    /// Forgets a node, whose number may be given out again. Returns its buffer, to be dropped.
+    pub(crate) fn free(&mut self, node: NodeId) -> impl Sized + use<> {
+        self.free.push(id32(node.index()));
+        self.remove_source(node)
+    }
+
+    /// Forgets the buffer of a source.
+    pub(crate) fn remove_source(&mut self, node: NodeId) -> impl Sized + use<> {
+        self.changed.retain(|changed| *changed != node);
+        self.sources
+            .get_mut(node.index())
+            .and_then(Option::take)
+            .map(|source| source.buffer)
+    }
+
+    fn has_work(&self) -> bool {
+        !self.operations.is_empty() || !self.changed.is_empty() || self.unpinned
+    }
+
+    fn take(&mut self) -> Cut {
+        let mut changes = Vec::with_capacity(self.changed.len());
+        for node in std::mem::take(&mut self.changed) {
+            if let Some(source) = &mut self.sources[node.index()] {
+                source.is_changed = false;
+                changes.push((node, source.buffer.take()));
+            }
+        }
+        Cut {
+            operations: std::mem::take(&mut self.operations),
+            changes,
+            unpinned: std::mem::take(&mut self.unpinned),
+            written: self.written,
+        }
+    }
+}

@@ -1,0 +1,406 @@
+//! A collection that is computed from another one, input by input; or from nothing, as if there were one input.
+//!
+//! # Design
+//!
+//! An input runs if it changed or if a change concerns one of its dependencies. A run gives outputs, or keeps what the input gave
+//! before: because it asked for that, panicked, fetched what is not synced yet, or closed a circle. Results are staged and applied when
+//! all dirty inputs have run; before the first sync they stay staged until the initial state is complete, so that it appears
+//! whole. A run that fetched what is not final leaves only its new edges behind: the node goes up and goes on from
+//! that input.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::super::deps::{Deps, NO_LINK};
+use super::super::graph::Graph;
+use super::super::id::{NodeId, id32};
+use super::super::node::{Operator, Refused, Run, Step};
+use super::super::panics;
+use super::super::planted::{self, Bug};
+use super::super::store::{Equal, Store};
+use super::claims::Claims;
+use crate::collection::Collection;
+use crate::fetch::{Context, Scratch};
+use crate::key::Key;
+use crate::shared::Counters;
+use crate::traits::Keyed;
+
+/// What one run of a transformation gives.
+pub(crate) type Outputs<O> = SmallVec<[Arc<O>; 1]>;
+
+/// The user's code.
+pub(crate) type Transform<I, O> = Box<dyn Fn(&mut Context<'_>, &Arc<I>, &mut Outputs<O>) + Send + Sync>;
+
+/// Where the inputs come from.
+pub(crate) enum Input<I: Keyed> {
+    Collection(Collection<I>),
+    /// There is one input, always the same.
+    Constant(Arc<I>),
+}
+
+const NOT_STAGED: u32 = u32::MAX;
+
+/// What is known of an input.
+struct State {
+    /// Its outputs, as applied.
+    outputs: SmallVec<[u32; 2]>,
+    /// Its dependencies: see [`Deps::commit`].
+    chain: u32,
+    /// Its place in `staged`.
+    staged: u32,
+    /// Invariant: whether it is in `dirty`.
+    is_dirty: bool,
+    /// It fetched what is not synced, and runs once that is.
+    is_parked: bool,
+    /// A circle was refused to it.
+    is_refused: bool,
+}
+
+impl State {
+    fn new() -> Self {
+        Self {
+            outputs: SmallVec::new(),
+            chain: NO_LINK,
+            staged: NOT_STAGED,
+            is_dirty: false,
+            is_parked: false,
+            is_refused: false,
+        }
+    }
+}
+
+/// The key of an output: compared with the previous one before anything is hashed.
+enum OutputKey {
+    Same(u32),
+    New(Key),
+}
+
+/// What an input is to have from this epoch on.
+type Staged<O> = SmallVec<[(OutputKey, Arc<O>); 1]>;
+
+pub(crate) struct Derive<I: Keyed, O> {
+    input: Input<I>,
+    transform: Transform<I, O>,
+    equal: Equal<O>,
+    /// By the input's id.
+    states: Vec<State>,
+    dirty: Vec<u32>,
+    staged: Vec<(u32, Staged<O>)>,
+    claims: Claims<O>,
+    /// Invariant: how many inputs are parked.
+    parked: usize,
+    /// Whether the inputs were synced, so that they are followed.
+    started: bool,
+    synced: bool,
+    /// The last epoch whose changes of the input were taken.
+    taken: u64,
+    scratch: Scratch,
+    counters: Arc<Counters>,
+}
+
+/// How a run of one input ended.
+enum Outcome<O> {
+    Outputs(Staged<O>),
+    Kept,
+    Superseded,
+}
+
+impl<I: Keyed, O: Keyed> Derive<I, O> {
+    pub(crate) fn new(input: Input<I>, transform: Transform<I, O>, equal: Equal<O>, counters: Arc<Counters>) -> Self {
+        Self {
+            input,
+            transform,
+            equal,
+            states: Vec::new(),
+            dirty: Vec::new(),
+            staged: Vec::new(),
+            claims: Claims::new(),
+            parked: 0,
+            started: false,
+            synced: false,
+            taken: 0,
+            scratch: Scratch::default(),
+            counters,
+        }
+    }
+
+    fn state(&mut self, input: u32) -> &mut State {
+        let index = input as usize;
+        if index >= self.states.len() {
+            self.states.resize_with(index + 1, State::new);
+        }
+        &mut self.states[index]
+    }
+
+    fn mark_dirty(&mut self, input: u32) {
+        if !std::mem::replace(&mut self.state(input).is_dirty, true) {
+            self.dirty.push(input);
+        }
+    }
+
+    /// Takes this epoch's changes of the input; tells whether the inputs are synced.
+    fn take_input(&mut self, source: Option<&Store<I>>, run: &Run<'_>) -> bool {
+        if !self.started {
+            if source.is_some_and(|source| !source.synced) {
+                return false;
+            }
+            self.started = true;
+            match source {
+                Some(source) => source.iter().for_each(|(id, _)| self.mark_dirty(id)),
+                None => self.mark_dirty(0),
+            }
+        } else if self.taken != run.epoch
+            && let Some(source) = source
+        {
+            source.delta.iter().for_each(|change| self.mark_dirty(change.id));
+        }
+        self.taken = run.epoch;
+        true
+    }
+
+    /// Runs one input. What the engine knows of it afterwards is complete, but for its outputs.
+    fn run_input(&mut self, input: u32, object: Option<&Arc<I>>, store: &Store<O>, run: &mut Run<'_>) -> Outcome<O> {
+        let index = input as usize;
+        let Some(object) = object else {
+            self.set_parked(input, false);
+            self.forget_refused(input, run.node, run.refused);
+            let chain = &mut self.states[index].chain;
+            run.deps.commit(run.graph, input, chain, &[]);
+            return Outcome::Outputs(Staged::new());
+        };
+        self.scratch.clear();
+        run.deps.begin_run();
+        let shared = run.shared;
+        let mut context = Context::new(run, &mut self.scratch);
+        let previous = &self.states[index].outputs;
+        let transform = &self.transform;
+        let hashing = &shared.hashing;
+        let result = panics::contain(|| {
+            let mut outputs = Outputs::new();
+            transform(&mut context, object, &mut outputs);
+            let mut keyed = Staged::new();
+            for output in outputs {
+                let key = output.key();
+                assert!(!key.is_empty(), "the key of an output is empty");
+                let same = previous.iter().find(|id| store.has_key(**id, key));
+                let is_same_new = |other: &OutputKey| match (other, same) {
+                    (OutputKey::Same(other), Some(same)) => other == same,
+                    (OutputKey::New(other), None) => key.is(&other.text),
+                    _ => false,
+                };
+                if keyed.iter().any(|(other, _)| is_same_new(other)) {
+                    // Two outputs with one key: the first one counts.
+                    continue;
+                }
+                let key = same.map_or_else(
+                    || {
+                        OutputKey::New(Key {
+                            text: key.to_arc(),
+                            hash: hashing.key(key),
+                        })
+                    },
+                    |id| OutputKey::Same(*id),
+                );
+                keyed.push((key, output));
+            }
+            keyed
+        });
+        Counters::add(&self.counters.runs, 1);
+        let Ok(circle) = self.take_edges(run) else {
+            Counters::add(&self.counters.superseded, 1);
+            run.deps.drop_fresh();
+            return Outcome::Superseded;
+        };
+        if planted::has(Bug::DiscardedDependencies) && self.scratch.discarded {
+            self.scratch.fetched.clear();
+        }
+        let chain = &mut self.states[index].chain;
+        run.deps.commit(run.graph, input, chain, &self.scratch.fetched);
+        self.set_parked(input, self.scratch.parked);
+        self.forget_refused(input, run.node, run.refused);
+        if let Some(path) = circle {
+            self.states[index].is_refused = true;
+            Counters::add(&self.counters.circles, 1);
+            run.refused.push(Refused {
+                consumer: run.node,
+                input,
+                path,
+            });
+            return Outcome::Kept;
+        }
+        if self.scratch.parked {
+            return Outcome::Kept;
+        }
+        match result {
+            Err(text) => {
+                Counters::add(&self.counters.panics, 1);
+                tracing::error!(collection = %self.counters.name, input = %object.key(), panic = text, "a transformation panicked");
+                Outcome::Kept
+            }
+            Ok(_) if self.scratch.discarded && self.has_outputs(input) => Outcome::Kept,
+            Ok(keyed) => Outcome::Outputs(keyed),
+        }
+    }
+
+    /// Whether the input's last accepted run gave anything.
+    fn has_outputs(&self, input: u32) -> bool {
+        let state = &self.states[input as usize];
+        match self.staged.get(state.staged as usize) {
+            Some((_, staged)) => !staged.is_empty(),
+            None => !state.outputs.is_empty(),
+        }
+    }
+
+    /// Adds the edges that the run asked for; those that would close a circle are refused, and the dependencies on
+    /// their sources with them. A circle is the way along it.
+    fn take_edges(&mut self, run: &mut Run<'_>) -> Result<Option<Vec<NodeId>>, Superseded> {
+        let mut circle = None;
+        let mut superseded = false;
+        for (source, is_final) in self.scratch.edges.drain(..) {
+            if let Some(mut path) = run.graph.path(source, run.node) {
+                self.scratch.fetched.retain(|dep| run.deps.source(*dep) != source);
+                path.insert(0, run.node);
+                circle = Some(path);
+                continue;
+            }
+            let raised = run.graph.add_edge(run.node, source);
+            run.schedule.follow(&raised);
+            superseded |= !is_final;
+        }
+        if superseded { Err(Superseded) } else { Ok(circle) }
+    }
+
+    fn set_parked(&mut self, input: u32, is_parked: bool) {
+        let was = std::mem::replace(&mut self.states[input as usize].is_parked, is_parked);
+        self.parked = self.parked + usize::from(is_parked) - usize::from(was);
+    }
+
+    fn forget_refused(&mut self, input: u32, node: NodeId, refused: &mut Vec<Refused>) {
+        if std::mem::take(&mut self.states[input as usize].is_refused) {
+            refused.retain(|one| one.consumer != node || one.input != input);
+        }
+    }
+
+    fn stage(&mut self, input: u32, outputs: Staged<O>) {
+        let place = self.states[input as usize].staged;
+        if let Some((_, staged)) = self.staged.get_mut(place as usize) {
+            panics::drop_each([std::mem::replace(staged, outputs)]);
+        } else {
+            self.states[input as usize].staged = id32(self.staged.len());
+            self.staged.push((input, outputs));
+        }
+    }
+
+    /// Replaces the claims of all staged inputs, then decides each key.
+    fn apply(&mut self, store: &mut Store<O>, source: Option<&Store<I>>) {
+        let key_of = |input| {
+            let key = source.and_then(|source| source.key(input));
+            key.map_or(&[][..], |key| key.text.as_bytes())
+        };
+        for (input, staged) in self.staged.drain(..) {
+            let state = &mut self.states[input as usize];
+            state.staged = NOT_STAGED;
+            let mut outputs: SmallVec<[u32; 2]> = SmallVec::new();
+            for (key, value) in staged {
+                let output = match key {
+                    OutputKey::Same(output) => output,
+                    OutputKey::New(key) => store.reserve(&key),
+                };
+                self.claims.claim(store, output, input, value);
+                outputs.push(output);
+            }
+            for output in &state.outputs {
+                if !outputs.contains(output) {
+                    self.claims.retract(store, *output, input);
+                }
+            }
+            state.outputs = outputs;
+            if planted::has(Bug::ClaimsOneByOne) {
+                self.claims.decide(store, self.equal, key_of);
+            }
+        }
+        let conflicts = self.claims.decide(store, self.equal, key_of);
+        if conflicts > 0 {
+            Counters::add(&self.counters.conflicts, conflicts);
+            tracing::warn!(collection = %self.counters.name, keys = conflicts, "several inputs claim one key");
+        }
+    }
+}
+
+/// A run fetched what is not final yet.
+struct Superseded;
+
+impl<I: Keyed, O: Keyed> Operator<O> for Derive<I, O> {
+    fn mark(&mut self, input: u32) {
+        self.mark_dirty(input);
+    }
+
+    fn run(&mut self, store: &mut Store<O>, run: &mut Run<'_>) -> Step {
+        let nodes = run.nodes;
+        let source = match &self.input {
+            Input::Collection(collection) => match nodes.store::<I>(collection.id()) {
+                Some(source) => Some(source),
+                None => return Step::Finished { synced: self.synced },
+            },
+            Input::Constant(_) => None,
+        };
+        if !self.take_input(source, run) {
+            return Step::Finished { synced: self.synced };
+        }
+        let constant = match &self.input {
+            Input::Constant(object) => Some(Arc::clone(object)),
+            Input::Collection(_) => None,
+        };
+        let mut next = 0;
+        while let Some(input) = self.dirty.get(next).copied() {
+            let object = match source {
+                Some(source) => source.get(input),
+                None => constant.as_ref(),
+            };
+            match self.run_input(input, object, store, run) {
+                Outcome::Superseded => {
+                    self.dirty.drain(..next);
+                    return Step::Superseded;
+                }
+                Outcome::Outputs(outputs) => self.stage(input, outputs),
+                Outcome::Kept => {}
+            }
+            self.states[input as usize].is_dirty = false;
+            next += 1;
+        }
+        self.dirty.clear();
+        if self.synced || self.parked == 0 || planted::has(Bug::SyncEarly) {
+            self.apply(store, source);
+            self.synced = true;
+        }
+        Step::Finished { synced: self.synced }
+    }
+
+    fn end(&mut self, deps: &mut Deps, graph: &mut Graph) {
+        for (input, state) in (0..).zip(&mut self.states) {
+            deps.commit(graph, input, &mut state.chain, &[]);
+        }
+    }
+
+    #[cfg(test)]
+    fn check_invariants(&self, store: &Store<O>) {
+        let mut claimed = std::collections::BTreeMap::<u32, Vec<u32>>::new();
+        for (input, state) in (0..).zip(&self.states) {
+            for output in &state.outputs {
+                claimed.entry(*output).or_default().push(input);
+            }
+            assert_eq!(state.is_dirty, self.dirty.contains(&input));
+            if let Some((own, _)) = self.staged.get(state.staged as usize) {
+                assert_eq!(*own, input);
+            }
+        }
+        self.claims.check_invariants(store, &claimed);
+        assert_eq!(self.parked, self.states.iter().filter(|state| state.is_parked).count());
+        assert!(
+            self.staged.is_empty() || !self.synced,
+            "results are kept back only before the first sync"
+        );
+        assert!(self.dirty.is_empty());
+    }
+}

@@ -1,0 +1,81 @@
+//! Which epochs somebody still looks at.
+//!
+//! # Design
+//!
+//! A pin is taken, and an epoch published, under the same lock. So a pin is on one side of each epoch in all collections, and who
+//! publishes knows all pins that there are: a version that an epoch replaces is kept iff one of them sees it.
+
+use std::collections::BTreeMap;
+
+use crate::sync::{Mutex, MutexGuard};
+
+#[derive(Debug, Default)]
+pub(crate) struct Pins {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    published: u64,
+    /// How often each epoch is pinned.
+    pinned: BTreeMap<u64, usize>,
+}
+
+impl Pins {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    /// Pins the last published epoch.
+    pub(crate) fn pin(&self) -> u64 {
+        let mut state = self.lock();
+        let epoch = state.published;
+        *state.pinned.entry(epoch).or_default() += 1;
+        epoch
+    }
+
+    /// Takes a pin back; tells whether it was the last one of its epoch.
+    pub(crate) fn unpin(&self, epoch: u64) -> bool {
+        let mut state = self.lock();
+        let Some(count) = state.pinned.get_mut(&epoch) else {
+            return false;
+        };
+        *count -= 1;
+        let last = *count == 0;
+        if last {
+            state.pinned.remove(&epoch);
+        }
+        last
+    }
+}
+
+impl State {
+    /// Whether some pin sees a version that was there from one epoch until before another.
+    pub(crate) fn see(&self, from: u64, until: u64) -> bool {
+        self.pinned.range(from..until).next().is_some()
+    }
+
+    pub(crate) fn publish(&mut self, epoch: u64) {
+        self.published = epoch;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_seen_from_its_epoch_until_before_the_next_one() {
+        let pins = Pins::default();
+        pins.lock().publish(5);
+        assert_eq!(pins.pin(), 5);
+        assert_eq!(pins.pin(), 5);
+        let seen = |from, until| pins.lock().see(from, until);
+        assert!(seen(5, 6) && seen(3, 6));
+        assert!(!seen(3, 5) && !seen(6, 9));
+        assert!(!pins.unpin(5));
+        assert!(seen(5, 6));
+        assert!(pins.unpin(5));
+        assert!(!seen(0, 99));
+    }
+}

@@ -1,0 +1,68 @@
+//! Bugs that tests plant into the engine, to see that the oracle finds each of them. Outside of unit tests there are none.
+
+/// A bug. Each is asked for at the one place where the engine would have it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Bug {
+    /// Equal values count as changes.
+    GateOpen,
+    /// Different values of derived collections count as equal, if there is one already.
+    GateClosed,
+    /// Only the object before a change is compared with dependencies.
+    ProbeOldOnly,
+    /// Only the object after it is.
+    ProbeNewOnly,
+    /// A memo outlives a change that concerns it.
+    StaleMemo,
+    /// Keys with equal hashes count as equal.
+    HashOnly,
+    /// The first input to claim a key keeps it.
+    FirstClaimant,
+    /// A key is decided whenever one of its claims changes.
+    ClaimsOneByOne,
+    /// A collection is synced though inputs are parked.
+    SyncEarly,
+    /// A version is given up though a pin sees it.
+    ReclaimPinned,
+    /// A merged batch tells the last old object instead of the first one.
+    MergedOld,
+    /// Dependencies of earlier runs are kept.
+    KeptDependencies,
+    /// An empty selector is not looked for.
+    EmptySelector,
+    /// Dependencies without a scope are not looked for.
+    NoAnyRow,
+    /// A projection is compared before it is known that both objects match.
+    ProjectionFirst,
+    /// Fetches are in the order of internal ids.
+    OrderById,
+    /// An equal value that was set counts as no change.
+    LostTouch,
+    /// A run that discards its result loses what it fetched.
+    DiscardedDependencies,
+    /// A new edge to what is not final yet is taken as final.
+    NotSuperseded,
+}
+
+#[cfg(test)]
+thread_local! {
+    static PLANTED: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
+}
+
+/// Whether the present thread has planted this bug.
+#[cfg(test)]
+pub(crate) fn has(bug: Bug) -> bool {
+    PLANTED.with(std::cell::Cell::get) == Some(bug)
+}
+
+/// There are none.
+#[cfg(not(test))]
+#[inline]
+pub(crate) const fn has(_: Bug) -> bool {
+    false
+}
+
+/// Plants a bug into what the present thread runs from now on.
+#[cfg(test)]
+pub(crate) fn plant(bug: Option<Bug>) {
+    PLANTED.with(|planted| planted.set(bug));
+}

@@ -1,0 +1,209 @@
+//! What readers see of a collection: its content as of the last published epoch, and older versions for those who pinned them.
+//!
+//! Lock order: the pins, then a collection's content. No user code runs under either.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use hashbrown::{HashMap, HashTable};
+
+use super::pins;
+use super::planted::{self, Bug};
+use super::store::Change;
+use crate::key::Key;
+use crate::sync::RwLock;
+
+#[derive(Debug)]
+struct Slot<T> {
+    key: Key,
+    value: Arc<T>,
+    /// The epoch that published the value.
+    since: u64,
+}
+
+/// A value that was replaced or deleted, and is still pinned.
+#[derive(Debug)]
+struct Version<T> {
+    from: u64,
+    /// The first epoch that does not have it any more.
+    until: u64,
+    value: Arc<T>,
+}
+
+#[derive(Debug)]
+struct Content<T> {
+    /// By the engine's ids.
+    slots: Vec<Option<Slot<T>>>,
+    /// Invariant: exactly the ids of the filled slots.
+    table: HashTable<u32>,
+    /// By key. Invariant: each version is seen by a pin, or the pin has just gone and the engine knows.
+    retained: HashMap<Arc<str>, Vec<Version<T>>, foldhash::fast::RandomState>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Published<T> {
+    content: RwLock<Content<T>>,
+    synced: AtomicBool,
+}
+
+/// Which state is read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum At {
+    Newest,
+    /// An epoch that is pinned for as long as it is read.
+    Epoch(u64),
+}
+
+impl<T> Published<T> {
+    pub(crate) fn new() -> Self {
+        Self {
+            content: RwLock::new(Content {
+                slots: Vec::new(),
+                table: HashTable::new(),
+                retained: HashMap::default(),
+            }),
+            synced: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn is_synced(&self) -> bool {
+        self.synced.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_synced(&self) {
+        self.synced.store(true, Ordering::Release);
+    }
+
+    /// Takes an epoch's changes over. What nobody sees any more goes to `dropped`, to be dropped without locks.
+    pub(crate) fn publish(&self, epoch: u64, delta: &[Change<T>], pins: &pins::State, dropped: &mut Vec<Arc<T>>) {
+        if delta.is_empty() {
+            return;
+        }
+        let mut content = self.content.write();
+        let content = &mut *content;
+        for Change { id, key, new, .. } in delta {
+            let index = *id as usize;
+            if index >= content.slots.len() {
+                content.slots.resize_with(index + 1, || None);
+            }
+            let place = &mut content.slots[index];
+            let old = match (place.as_mut(), new) {
+                (Some(slot), Some(new)) => {
+                    let value = std::mem::replace(&mut slot.value, Arc::clone(new));
+                    let from = std::mem::replace(&mut slot.since, epoch);
+                    Some((from, value))
+                }
+                (Some(_), None) => {
+                    if let Ok(entry) = content.table.find_entry(key.hash, |other| other == id) {
+                        entry.remove();
+                    }
+                    place.take().map(|slot| (slot.since, slot.value))
+                }
+                (None, Some(new)) => {
+                    *place = Some(Slot {
+                        key: key.clone(),
+                        value: Arc::clone(new),
+                        since: epoch,
+                    });
+                    let slots = &content.slots;
+                    let hash = |id: &u32| slots[*id as usize].as_ref().map_or(0, |slot| slot.key.hash);
+                    content.table.insert_unique(key.hash, *id, hash);
+                    None
+                }
+                (None, None) => None,
+            };
+            let Some((from, value)) = old else { continue };
+            if pins.see(from, epoch) && !planted::has(Bug::ReclaimPinned) {
+                let versions = content.retained.entry(Arc::clone(&key.text)).or_default();
+                versions.push(Version {
+                    from,
+                    until: epoch,
+                    value,
+                });
+            } else {
+                dropped.push(value);
+            }
+        }
+    }
+
+    /// Gives up the versions that no pin sees any more.
+    pub(crate) fn reclaim(&self, pins: &pins::State, dropped: &mut Vec<Arc<T>>) {
+        let mut content = self.content.write();
+        content.retained.retain(|_, versions| {
+            for index in (0..versions.len()).rev() {
+                if !pins.see(versions[index].from, versions[index].until) {
+                    dropped.push(versions.swap_remove(index).value);
+                }
+            }
+            !versions.is_empty()
+        });
+    }
+
+    pub(crate) fn get(&self, hash: u64, key: &str, at: At) -> Option<Arc<T>> {
+        let content = self.content.read();
+        let is = |id: &u32| {
+            content.slots[*id as usize]
+                .as_ref()
+                .is_some_and(|slot| *slot.key.text == *key)
+        };
+        let slot = content.table.find(hash, is);
+        let slot = slot.and_then(|id| content.slots[*id as usize].as_ref());
+        if let Some(slot) = slot.filter(|slot| at.includes(slot.since)) {
+            return Some(Arc::clone(&slot.value));
+        }
+        let At::Epoch(epoch) = at else { return None };
+        let version = content.retained.get(key)?.iter().find(|version| version.is_at(epoch))?;
+        Some(Arc::clone(&version.value))
+    }
+
+    /// All objects with their keys, in no order.
+    pub(crate) fn list(&self, at: At) -> Vec<(Arc<str>, Arc<T>)> {
+        let content = self.content.read();
+        let slots = content.slots.iter().flatten().filter(|slot| at.includes(slot.since));
+        let mut all: Vec<_> = slots
+            .map(|slot| (Arc::clone(&slot.key.text), Arc::clone(&slot.value)))
+            .collect();
+        if let At::Epoch(epoch) = at {
+            for (key, versions) in &content.retained {
+                let seen = versions.iter().filter(|version| version.is_at(epoch));
+                all.extend(seen.map(|version| (Arc::clone(key), Arc::clone(&version.value))));
+            }
+        }
+        all
+    }
+
+    pub(crate) fn values(&self) -> Vec<Arc<T>> {
+        let content = self.content.read();
+        content
+            .slots
+            .iter()
+            .flatten()
+            .map(|slot| Arc::clone(&slot.value))
+            .collect()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.content.read().table.len()
+    }
+
+    /// How many old versions are kept.
+    #[cfg(test)]
+    pub(crate) fn retained(&self) -> usize {
+        self.content.read().retained.values().map(Vec::len).sum()
+    }
+}
+
+impl At {
+    fn includes(self, since: u64) -> bool {
+        match self {
+            Self::Newest => true,
+            Self::Epoch(epoch) => since <= epoch,
+        }
+    }
+}
+
+impl<T> Version<T> {
+    fn is_at(&self, epoch: u64) -> bool {
+        self.from <= epoch && epoch < self.until
+    }
+}

@@ -1,1 +1,0 @@
-//! A file or a folder as a source: debounced, and the last good content is kept when parsing fails.

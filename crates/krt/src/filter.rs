@@ -1,1 +1,0 @@
-//! The filters of a fetch, and the traits that decide at compile time which filters a type allows.

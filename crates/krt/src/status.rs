@@ -1,1 +1,0 @@
-//! Transformations that yield the status of their input beside their outputs, and the writer that stores it.

@@ -1,0 +1,205 @@
+//! Handlers: initial state, removal, merging, panics.
+
+use std::collections::BTreeMap;
+
+use super::*;
+
+// [K1] starts empty and keeps its name; an early and a late handler see a key once as Added
+#[test]
+fn early_and_late_handlers_see_the_same() {
+    let mut rig = Rig::new();
+    let source = items(&rig, "source", &[]);
+    let derived = source.collection_of(&rig.krt, "derived");
+    assert_eq!((derived.name(), derived.len()), ("derived", 0));
+    let (early, late) = (Log::default(), Log::default());
+    let _early = early.follow(&derived);
+    rig.settle();
+    source.update(Item::new("a/b", 1));
+    rig.settle();
+    let _late = late.follow(&derived);
+    rig.settle();
+    assert_eq!(early.take(), ["+a/b=1"]);
+    assert_eq!(late.take(), ["+a/b=1"]);
+}
+
+// [K3] a removed handler hears nothing
+#[test]
+fn a_removed_handler_hears_nothing() {
+    let mut rig = Rig::new();
+    let source = items(&rig, "source", &[("a", 1)]);
+    let log = Log::default();
+    let registration = log.follow(&source);
+    rig.settle();
+    log.take();
+    source.update(Item::new("a", 2));
+    rig.step();
+    registration.remove();
+    rig.settle();
+    source.update(Item::new("a", 3));
+    rig.settle();
+    assert_eq!(log.take(), [""; 0]);
+    assert_eq!(rig.stepper.handlers(), 0);
+}
+
+// [K3] a registration between creates sees each key exactly once
+#[test]
+fn a_registration_among_creates_sees_each_key_once() {
+    let mut rig = Rig::new();
+    let source = items(&rig, "source", &[]);
+    for at in 0..20 {
+        let log = Log::default();
+        let mut registration = None;
+        source.reset([]);
+        rig.settle();
+        for number in 0..20 {
+            if number == at {
+                registration = Some(log.follow(&source));
+            }
+            source.update(Item::new(&format!("k{number:02}"), 0));
+            if number % 3 == 0 {
+                rig.step();
+            }
+        }
+        rig.settle();
+        let expected: Vec<_> = (0..20).map(|number| format!("+k{number:02}=0")).collect();
+        assert_eq!(log.take(), expected);
+        drop(registration);
+    }
+}
+
+// [K4] another key is deleted and added, never updated
+#[test]
+fn a_change_of_key_is_a_delete_and_an_add() {
+    let mut rig = Rig::new();
+    let source = items(&rig, "source", &[("in", 1)]);
+    let derived = rig.krt.collection("derived", &source, |_, item| {
+        Some(Item::new(&format!("k{}", item.value), 0))
+    });
+    let log = Log::default();
+    let _handler = log.follow(&derived);
+    rig.settle();
+    source.update(Item::new("in", 2));
+    rig.settle();
+    assert_eq!(log.take(), ["+k1=0", "+k2=0", "-k1=0"]);
+    assert_eq!(content(&derived), ["k2=0"]);
+}
+
+// [K32] a backlog that is merged leads to the state of the epoch that it names, and keep_all does not merge
+#[test]
+fn a_merged_backlog_leads_to_the_state_of_its_epoch() {
+    let mut rig = Rig::new();
+    let source = items(&rig, "source", &[("gone", 1), ("back", 1), ("same", 1), ("changed", 1)]);
+    let (merged, all) = (Log::default(), Log::default());
+    let log = merged.clone();
+    let folded: Arc<Mutex<BTreeMap<String, i64>>> = Arc::default();
+    let fold = Arc::clone(&folded);
+    let _merged = source.handler().merge_over(0).on_batch(move |batch| {
+        for event in batch.events() {
+            log.add(line(event));
+            let key = event.latest().key().to_string();
+            let before = fold.lock().remove(&key);
+            assert_eq!(
+                before,
+                event.old().map(|old| old.value),
+                "the old object is the one told last"
+            );
+            if let Some(new) = event.new() {
+                fold.lock().insert(key, new.value);
+            }
+        }
+    });
+    let log = all.clone();
+    let _all = source
+        .handler()
+        .keep_all()
+        .on_batch(move |batch| log.add(format!("{}", batch.len())));
+    rig.settle();
+    let _ = (merged.take(), all.take());
+    let edits: [&[(&str, Option<i64>)]; 4] = [
+        &[
+            ("gone", Some(2)),
+            ("back", None),
+            ("same", None),
+            ("changed", Some(2)),
+            ("new", Some(1)),
+        ],
+        &[
+            ("gone", None),
+            ("changed", Some(3)),
+            ("new", Some(2)),
+            ("short", Some(1)),
+        ],
+        &[("short", None), ("back", Some(5)), ("same", Some(1))],
+        &[("changed", Some(4))],
+    ];
+    for edits in edits {
+        for (key, value) in edits {
+            match value {
+                Some(value) => source.update(Item::new(key, *value)),
+                None => source.delete(*key),
+            }
+        }
+        rig.step();
+    }
+    rig.settle();
+    assert_eq!(merged.take(), ["+new=2", "-gone=1", "back=1>5", "changed=1>4"]);
+    assert_eq!(all.take(), ["1", "3", "4", "5"]);
+    let now: BTreeMap<_, _> = source
+        .list()
+        .iter()
+        .map(|item| (item.key().to_string(), item.value))
+        .collect();
+    assert_eq!(*folded.lock(), now);
+}
+
+// [K36] without the initial state
+#[test]
+fn a_handler_may_skip_the_initial_state() {
+    let mut rig = Rig::new();
+    let source = items(&rig, "source", &[("a", 1)]);
+    rig.settle();
+    let log = Log::default();
+    let logged = log.clone();
+    let registration = source
+        .handler()
+        .without_initial()
+        .on_change(move |event| logged.add(line(event)));
+    rig.settle();
+    assert!(registration.has_synced());
+    source.update(Item::new("a", 2));
+    rig.settle();
+    assert_eq!(log.take(), ["a=1>2"]);
+}
+
+#[test]
+fn a_handler_that_panics_goes_on_with_the_next_batch() {
+    let mut rig = Rig::new();
+    let source = items(&rig, "source", &[("a", 1)]);
+    let log = Log::default();
+    let logged = log.clone();
+    let registration = source.on_change(move |event| {
+        logged.add(line(event));
+        assert!(event.latest().value != 1, "unlucky");
+    });
+    rig.settle();
+    assert!(registration.has_synced(), "the batch counts as handled");
+    source.update(Item::new("a", 2));
+    rig.settle();
+    assert_eq!(log.take(), ["+a=1", "a=1>2"]);
+}
+
+#[test]
+fn a_handler_may_write_and_drop_handles() {
+    let mut rig = Rig::new();
+    let source = items(&rig, "source", &[("a", 1)]);
+    let copies = items(&rig, "copies", &[]);
+    let writes = copies.clone();
+    let mut other = Some(source.collection_of(&rig.krt, "other"));
+    let _handler = source.on_change(move |event| {
+        writes.update((**event.latest()).clone());
+        other.take();
+    });
+    rig.settle();
+    assert_eq!(content(&copies), ["a=1"]);
+    assert_eq!(rig.stepper.collections(), 2, "the other one has ended");
+}

@@ -1,0 +1,100 @@
+//! Reads outside of transformations: snapshots, the newest state, and helpers that work everywhere.
+
+use super::*;
+use crate::Read;
+
+// [K33] a snapshot shows all collections at one epoch, for as long as it is held
+#[test]
+fn a_snapshot_stays_at_its_epoch() {
+    let mut rig = Rig::new();
+    let source = items(&rig, "source", &[("a", 1), ("b", 2), ("c", 3)]);
+    let double = rig
+        .krt
+        .collection("double", &source, |_, item| Some(Item::new(&item.name, item.value * 2)));
+    rig.settle();
+    let snapshot = rig.krt.snapshot();
+    source.update(Item::new("a", 10));
+    source.delete("b");
+    source.update(Item::new("d", 4));
+    rig.settle();
+    source.update(Item::new("a", 11));
+    source.update(Item::new("b", 12));
+    rig.settle();
+    let show = |collection: &Collection<Item>| {
+        let mut lines: Vec<_> = snapshot
+            .list(collection)
+            .iter()
+            .map(|item| format!("{}={}", item.name, item.value))
+            .collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(show(&source), ["a=1", "b=2", "c=3"]);
+    assert_eq!(show(&double), ["a=2", "b=4", "c=6"]);
+    let get = |key| snapshot.get(&double, key).map(|item| item.value);
+    assert_eq!(["a", "b", "c", "d"].map(get), [Some(2), Some(4), Some(6), None]);
+    assert_eq!(content(&double), ["a=22", "b=24", "c=6", "d=8"]);
+    drop(snapshot);
+    rig.settle();
+    assert_eq!(
+        (source.retained(), double.retained()),
+        (0, 0),
+        "what nobody sees is gone"
+    );
+}
+
+#[test]
+fn versions_are_kept_only_for_pins_that_see_them() {
+    let mut rig = Rig::new();
+    let source = items(&rig, "source", &[("a", 0)]);
+    rig.settle();
+    for value in 1..10 {
+        source.update(Item::new("a", value));
+        rig.settle();
+    }
+    assert_eq!(source.retained(), 0);
+    let first = rig.krt.snapshot();
+    for value in 10..20 {
+        source.update(Item::new("a", value));
+        rig.settle();
+    }
+    assert_eq!(source.retained(), 1);
+    let second = rig.krt.snapshot();
+    source.update(Item::new("a", 20));
+    rig.settle();
+    assert_eq!(source.retained(), 2);
+    let value = |snapshot: &crate::Snapshot| snapshot.get(&source, "a").map(|item| item.value);
+    assert_eq!([value(&first), value(&second)], [Some(9), Some(19)]);
+    drop(first);
+    rig.settle();
+    assert_eq!((source.retained(), value(&second)), (1, Some(19)));
+}
+
+/// A helper that works inside and outside.
+fn sum(read: &mut impl Read, items: &Collection<Item>) -> i64 {
+    read.fetch(items.query().where_(|item| item.value > 1))
+        .iter()
+        .map(|item| item.value)
+        .sum()
+}
+
+#[test]
+fn one_helper_reads_inside_and_outside() {
+    let mut rig = Rig::new();
+    let source = items(&rig, "source", &[("a", 1), ("b", 2), ("c", 3)]);
+    let by_value = source.index_by("value", |item| item.value % 2).unwrap();
+    let fetched = source.clone();
+    let inside = rig
+        .krt
+        .singleton("inside", move |cx| Some(Item::new("sum", sum(cx, &fetched))));
+    rig.settle();
+    let mut snapshot = rig.krt.snapshot();
+    source.update(Item::new("c", 30));
+    rig.settle();
+    assert_eq!(inside.get().unwrap().value, 32);
+    assert_eq!(sum(&mut rig.krt.live(), &source), 32);
+    assert_eq!(sum(&mut snapshot, &source), 5);
+    let odd = snapshot.fetch(by_value.at(&1));
+    assert_eq!(odd.iter().map(|item| &*item.name).collect::<Vec<_>>(), ["a", "c"]);
+    assert_eq!(snapshot.fetch_one(source.query().key("b")).unwrap().value, 2);
+}
