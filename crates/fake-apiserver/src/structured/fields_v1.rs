@@ -164,7 +164,7 @@ mod tests {
     fn sets_round_trip_in_canonical_order() {
         // [F11] the forms that a real server writes
         for text in [
-            r#"{}"#,
+            r"{}",
             r#"{"f:data":{".":{},"f:a":{},"f:b":{}},"f:metadata":{"f:labels":{"f:l":{}}}}"#,
             r#"{"f:spec":{"f:containers":{"k:{\"name\":\"a\"}":{".":{},"f:image":{},"f:ports":{"k:{\"containerPort\":80,\"protocol\":\"TCP\"}":{".":{},"f:containerPort":{}}}}}}}"#,
             r#"{"f:metadata":{"f:finalizers":{"v:\"a/b\"":{}}}}"#,
