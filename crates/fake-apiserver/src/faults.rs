@@ -372,8 +372,8 @@ impl RuleHandle {
     /// Waits until the rule has fired at least `times` times.
     ///
     /// # Panics
-    /// If that cannot come any more, since the rule was removed or may fire [`times`](Rule::times) fewer, and if it does not come
-    /// within ten minutes on tokio's clock: a test would wait for ever.
+    /// If that cannot come any more, since the rule was removed or may fire [`times`](Rule::times) fewer, and if it does not fire
+    /// at all for ten minutes on tokio's clock: a test would wait for ever.
     ///
     /// # Cancel safety
     /// Dropping the future loses nothing.
@@ -382,14 +382,15 @@ impl RuleHandle {
         assert!(times <= allowed, "the rule fires at most {allowed} times, not {times}");
         let mut changed = self.0.changed.subscribe();
         let done = || self.fired() >= times;
-        // The sender lives in the counter that this handle owns, so waiting itself cannot fail.
-        let waiting = changed.wait_for(|()| done() || self.0.is_removed());
-        assert!(
-            timeout(PATIENCE, waiting).await.is_ok(),
-            "the rule has fired {} times within {PATIENCE:?}, not {times}: was anything asked that it matches, by verb, resource \
-             (with its group, as in `deployments.apps`), namespace and name?",
-            self.fired()
-        );
+        while !done() && !self.0.is_removed() {
+            // The sender lives in the counter that this handle owns, so waiting itself cannot fail.
+            assert!(
+                timeout(PATIENCE, changed.changed()).await.is_ok(),
+                "the rule has fired {} times and not again within {PATIENCE:?}, {times} are awaited: was anything asked that it \
+                 matches, by verb, resource (with its group, as in `deployments.apps`), namespace and name?",
+                self.fired()
+            );
+        }
         assert!(
             done(),
             "the rule was removed when it had fired {} times, not {times}",

@@ -377,7 +377,9 @@ async fn wait_fired_fails_when_the_rule_is_removed_meanwhile() {
 }
 
 #[tokio::test(start_paused = true)]
-#[should_panic(expected = "the rule has fired 0 times within 600s, not 1: was anything asked that it matches")]
+#[should_panic(
+    expected = "the rule has fired 0 times and not again within 600s, 1 are awaited: was anything asked that it matches"
+)]
 async fn wait_fired_fails_for_a_rule_that_nothing_meets() {
     let faults = Faults::seeded(0);
     let handle = faults.add(Rule::new(Fault::Compact).resource("deployments"));
