@@ -41,6 +41,9 @@ pub(super) fn create(context: Context<'_>) -> Result<Answer, Status> {
     warnings.extend(decoded.repeated_owners);
     let mut of_valid = write::finalizer_warnings(context.resource, &[], &decoded.object.meta.finalizers);
     of_valid.extend(hooks::name_warning(context.resource, &decoded.object));
+    // Nobody owns what a new object cannot have; of one that an update creates, its writer does.
+    decoded.object.meta.deletion_timestamp = None;
+    decoded.object.meta.deletion_grace_period_seconds = None;
     let created = create_in(context, decoded.object, options, wrong_type, Tracking::Due);
     // Said of what is valid, also if it exists already.
     if created
