@@ -149,11 +149,7 @@ pub(crate) fn validate_create(resource: &Resource, meta: &Meta) -> Vec<FieldErro
 /// (uid, timestamps of creation and deletion) must have been filled in by the caller, with [`keep_system_fields`].
 /// Whether a resource version must be given is the verb's business.
 pub(crate) fn validate_update(resource: &Resource, new: &Meta, old: &Meta, of_part: bool) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    // At first, names are only looked at as segments of a path.
-    prefix_of_path(new, &mut errors);
-    common(resource, new, &mut errors);
-    unchanged(new, old, &mut errors);
+    let mut errors = validate_update_of_any(resource, new, old);
     let repeats = if of_part {
         Repeats::of_part(resource)
     } else {
@@ -181,6 +177,16 @@ pub(crate) fn validate_update(resource: &Resource, new: &Meta, old: &Meta, of_pa
         generate_name(resource, new, &mut errors);
     }
     without_repeats(errors)
+}
+
+/// The first part of [`validate_update`]: what is looked at before the kind is asked.
+pub(crate) fn validate_update_of_any(resource: &Resource, new: &Meta, old: &Meta) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    // At first, names are only looked at as segments of a path.
+    prefix_of_path(new, &mut errors);
+    common(resource, new, &mut errors);
+    unchanged(new, old, &mut errors);
+    errors
 }
 
 /// What no update may change.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Context;
 use super::update::Tracking;
-use super::write::{self, WriteOptions};
+use super::write::{self, WriteOptions, WrongType};
 use crate::answer::Answer;
 use crate::hooks;
 use crate::kinds::{GenerationMode, Resource};
@@ -31,7 +31,7 @@ pub(super) fn create(context: Context<'_>) -> Result<Answer, Status> {
     write::check_size(context)?;
     let options = write::options(context, "CreateOptions")?;
     let mut decoded = write::body(context, options)?;
-    let wrong_type = write::wrong_type(context.resource, &decoded);
+    let wrong_type = WrongType::of(context.resource, &decoded);
     let is_of_path = write::check_version(&decoded)
         .and_then(|()| write::settle_namespace(context.resource, context.namespace(), &mut decoded.object));
     if let Err(status) = is_of_path {
@@ -62,7 +62,7 @@ pub(super) fn create_in(
     context: Context<'_>,
     mut object: Object,
     options: WriteOptions,
-    wrong_type: Option<Status>,
+    wrong_type: Option<WrongType>,
     tracking: Tracking,
 ) -> Result<Versioned<Stored>, Status> {
     let resource = context.resource;
@@ -74,8 +74,8 @@ pub(super) fn create_in(
         .parse()
         .is_ok_and(|version: u64| version > 0);
     namespaces::check_create(context.server, context.subject(), &object)?;
-    if let Some(status) = wrong_type {
-        return Err(status);
+    if let Some(wrong_type) = wrong_type {
+        return Err(wrong_type.refusal(resource, Vec::new()));
     }
     hooks::before_write(resource, &mut object);
     if !object.meta.name.is_empty() {

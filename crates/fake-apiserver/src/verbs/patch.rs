@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::update::{Part, Tracking, check_identity, transact, undeterminable_name};
-use super::write;
+use super::write::{self, WrongType};
 use super::{Context, apply};
 use crate::answer::Answer;
 use crate::codec::{DecodeError, FieldValidation, decode_patched};
@@ -44,7 +44,7 @@ pub(super) fn patch(context: Context<'_>, part: Part) -> Result<Answer, Status> 
             check_strict(&patched, &findings, decoded.as_ref().err())?;
         }
         let decoded = decoded.map_err(|error| not_an_object(&patched, error.cause()))?;
-        let wrong_type = write::wrong_type(context.resource, &decoded);
+        let wrong_type = WrongType::of(context.resource, &decoded);
         let mut object = decoded.object;
         warnings.clone_from(&findings);
         warnings.extend(decoded.warnings);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Context;
 use super::create::create_in;
 use super::options::parse_uint;
-use super::write::{self, WriteOptions};
+use super::write::{self, WriteOptions, WrongType};
 use crate::answer::Answer;
 use crate::hooks::{self, Kept, KeptByStatus};
 use crate::kinds::Resource;
@@ -15,7 +15,7 @@ use crate::object::{Meta, Object};
 use crate::status::{Cause, Status, Subject};
 use crate::storage::{Change, Outcome, Versioned};
 use crate::stored::Stored;
-use crate::validation::{Written, keep_system_fields, validate_update};
+use crate::validation::{Written, keep_system_fields, validate_update, validate_update_of_any};
 
 /// Which part of an object a write changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub(super) fn update(context: Context<'_>, part: Part) -> Result<Answer, Status>
     write::check_size(context)?;
     let options = write::options(context, "UpdateOptions")?;
     let mut decoded = write::body(context, options)?;
-    let wrong_type = write::wrong_type(context.resource, &decoded);
+    let wrong_type = WrongType::of(context.resource, &decoded);
     let is_of_path = write::check_version(&decoded).and_then(|()| check_identity(context, &mut decoded.object));
     if let Err(status) = is_of_path {
         return write::warned(Err(status), &decoded.warnings);
@@ -62,7 +62,7 @@ fn replace(
     part: Part,
     options: WriteOptions,
     mut object: Object,
-    wrong_type: Option<Status>,
+    wrong_type: Option<WrongType>,
     warnings: &mut Vec<String>,
 ) -> Result<(u16, Versioned<Stored>), Status> {
     let mut of_finalizers = Vec::new();
@@ -142,7 +142,7 @@ pub(super) fn transact(
     part: Part,
     options: WriteOptions,
     tracking: Tracking,
-    mut make: impl FnMut(&Versioned<Stored>, &Object) -> Result<(Object, Option<Status>), Status>,
+    mut make: impl FnMut(&Versioned<Stored>, &Object) -> Result<(Object, Option<WrongType>), Status>,
 ) -> Result<Versioned<Stored>, Status> {
     let mut shown = None;
     let outcome = context.server.storage.update(context.id, &context.key(), |old| {
@@ -150,8 +150,8 @@ pub(super) fn transact(
         let current = old.object.object_as(context.resource);
         let (wanted, wrong_type) = make(old, &current)?;
         check_version(context, old, &wanted)?;
-        if let Some(status) = wrong_type {
-            return Err(status);
+        if let Some(wrong_type) = wrong_type {
+            return Err(refused_type(context, part, &wrong_type, wanted.meta, &current.meta));
         }
         let new = settle(
             context,
@@ -180,6 +180,18 @@ pub(super) fn transact(
         Outcome::Kept(old) => shown.or(old),
     };
     written.ok_or_else(|| context.absent())
+}
+
+/// 422 for an update to another type. The metadata is looked at first, as that of any kind, and nothing after it.
+fn refused_type(context: Context<'_>, part: Part, wrong_type: &WrongType, mut new: Meta, old: &Meta) -> Status {
+    let of_metadata = if part == Part::Main {
+        new.namespace.clone_from(&old.namespace);
+        keep_system_fields(&mut new, old);
+        validate_update_of_any(context.resource, &new, old)
+    } else {
+        Vec::new()
+    };
+    wrong_type.refusal(context.resource, of_metadata)
 }
 
 fn check_version(context: Context<'_>, old: &Versioned<Stored>, wanted: &Object) -> Result<(), Status> {

@@ -224,15 +224,38 @@ pub(super) fn check_version(decoded: &Decoded) -> Result<(), Status> {
         .map_or(Ok(()), |error| Err(decode_status(error)))
 }
 
-/// 422 for a custom resource of another kind than the path says; built-in kinds are refused when they are decoded.
-pub(super) fn wrong_type(resource: &Resource, decoded: &Decoded) -> Option<Status> {
-    let errors = validate_type(resource, &decoded.api_version, &decoded.kind);
-    let subject = Subject {
-        group: decoded.api_version.rsplit_once('/').map_or("", |(group, _)| group),
-        kind: &decoded.kind,
-        ..super::subject(resource)
-    };
-    (!errors.is_empty()).then(|| Status::invalid(subject, &decoded.object.meta.name, causes(resource, &errors)))
+/// A custom resource of another kind or version than the path says; built-in kinds are refused when they are decoded.
+#[derive(Clone, Debug)]
+pub(super) struct WrongType {
+    group: String,
+    kind: String,
+    name: String,
+    errors: Vec<FieldError>,
+}
+
+impl WrongType {
+    /// What is wrong with the type of the object, if anything is.
+    pub(super) fn of(resource: &Resource, decoded: &Decoded) -> Option<Self> {
+        let errors = validate_type(resource, &decoded.api_version, &decoded.kind);
+        let group = decoded.api_version.rsplit_once('/').map_or("", |(group, _)| group);
+        (!errors.is_empty()).then(|| Self {
+            group: group.to_owned(),
+            kind: decoded.kind.clone(),
+            name: decoded.object.meta.name.clone(),
+            errors,
+        })
+    }
+
+    /// 422 with these findings and those about the type, in the name of the kind that the object says.
+    pub(super) fn refusal(&self, resource: &Resource, mut before: Vec<FieldError>) -> Status {
+        before.extend_from_slice(&self.errors);
+        let subject = Subject {
+            group: &self.group,
+            kind: &self.kind,
+            ..super::subject(resource)
+        };
+        Status::invalid(subject, &self.name, causes(resource, &before))
+    }
 }
 
 /// The status for a body that is no object.
