@@ -117,8 +117,7 @@ fn element_of<'t>(list: ListType<'_>, item: Value<'t>) -> Result<Element<'t>, St
             keys.join(" ")
         ));
     }
-    fields.sort();
-    Ok(Element::Key(fields))
+    Ok(Element::of_fields(fields))
 }
 
 /// Whether two values are equal.
