@@ -30,6 +30,13 @@ impl Comparison<'_> {
         }
         self
     }
+
+    /// What of a set is equal in both values.
+    pub(crate) fn unchanged<'s>(&self, set: Set<'s>) -> Set<'s> {
+        set.difference(&self.modified)
+            .difference(&self.added)
+            .difference(&self.removed)
+    }
 }
 
 /// What became of one value.
