@@ -121,28 +121,18 @@ impl<'a> Table<'a> {
             return at;
         }
         let ty = self.types.get(name).unwrap_or_else(|| panic!("no type {name}"));
+        match (name, ty.get("t").map(text)) {
+            (QUANTITY, _) => return self.anonymous(scalar("Untyped")),
+            (RAW_EXTENSION, _) => return UNTYPED,
+            // An object that declares nothing, or a value of any kind.
+            (_, Some("any")) => return DEDUCED,
+            (_, Some(other)) => return self.anonymous(scalar(scalar_of(other))),
+            (_, None) => {}
+        }
         let at = self.atoms.len();
         self.named.insert(name, at);
         self.atoms.push(None);
-        let any = || {
-            atom(
-                "Some(Scalar::Untyped)",
-                &list_of(true, "NO_KEYS", UNTYPED),
-                &map_of(false, DEDUCED),
-            )
-        };
-        self.atoms[at] = Some(match (name, ty.get("t").map(text)) {
-            (QUANTITY, _) => scalar("Untyped"),
-            (RAW_EXTENSION, _) => atom(
-                "Some(Scalar::Untyped)",
-                &list_of(true, "NO_KEYS", UNTYPED),
-                &map_of(true, UNTYPED),
-            ),
-            // An object that declares nothing, or a value of any kind.
-            (_, Some("any")) => any(),
-            (_, Some(other)) => scalar(scalar_of(other)),
-            (_, None) => self.structure(name, ty),
-        });
+        self.atoms[at] = Some(self.structure(name, ty));
         at
     }
 

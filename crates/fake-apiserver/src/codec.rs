@@ -340,14 +340,14 @@ pub(crate) fn zero_field(resource: &Resource, name: &str) -> Option<Bytes> {
     Some(Bytes::from(out).slice(range))
 }
 
-/// An object of a built-in kind that nobody has set anything of, as Go writes it. `None` for custom resources.
-pub(crate) fn zero_document(resource: &Resource) -> Option<Vec<u8>> {
+/// An object that nobody has set anything of, as Go writes it; of a custom resource it is empty.
+pub(crate) fn zero_document(resource: &Resource) -> Vec<u8> {
     let Schema::Typed(id) = resource.schema else {
-        return None;
+        return b"{}".to_vec();
     };
     let mut writer = typed::Writer::new(false, 128);
     writer.structure(id, None);
-    Some(writer.finish().2)
+    writer.finish().2
 }
 
 /// The JSON text of the body of an apply, and what is wrong with it beyond that: duplicate keys, as one text.

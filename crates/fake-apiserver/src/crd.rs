@@ -416,20 +416,26 @@ fn custom_resource(spec: &Spec) -> CustomResource {
         .iter()
         .map(|version| (api_version(&spec.group, &version.name), Arc::new(version.structure())))
         .collect();
-    let structure = |version: &Version| {
-        let name = api_version(&spec.group, &version.name);
-        let found = structures.iter().find(|(other, _)| *other == name);
-        found.map_or_else(
-            || Arc::new(structured::Schema::deduced()),
-            |(_, found)| Arc::clone(found),
-        )
-    };
-    let mut versions: Vec<&Version> = spec.versions.iter().filter(|version| version.served).collect();
-    versions.sort_by(|a, b| {
+    let of_versions = structures.iter().map(|(_, structure)| structure);
+    let mut versions: Vec<(&Version, &Arc<structured::Schema>)> = spec
+        .versions
+        .iter()
+        .zip(of_versions)
+        .filter(|(version, _)| version.served)
+        .collect();
+    versions.sort_by(|(a, _), (b, _)| {
         priority(&b.name)
             .cmp(&priority(&a.name))
             .then_with(|| a.name.cmp(&b.name))
     });
+    let versions = versions
+        .iter()
+        .enumerate()
+        .map(|(at, (version, structure))| CustomVersion {
+            deprecation: deprecation(spec, version, versions[..at].iter().map(|(better, _)| *better)),
+            ..custom_version(version, Arc::clone(structure))
+        })
+        .collect();
     CustomResource {
         group: spec.group.clone(),
         plural: names.plural.clone(),
@@ -443,25 +449,18 @@ fn custom_resource(spec: &Spec) -> CustomResource {
         },
         short_names: names.short_names.clone(),
         categories: names.categories.clone(),
-        versions: versions
-            .iter()
-            .enumerate()
-            .map(|(at, version)| CustomVersion {
-                deprecation: deprecation(spec, version, &versions[..at]),
-                ..custom_version(version, structure(version))
-            })
-            .collect(),
-        structures: Arc::clone(&structures),
+        versions,
+        structures,
     }
 }
 
 /// What requests for a version warn of, given those that are better.
-fn deprecation(spec: &Spec, version: &Version, better: &[&Version]) -> Option<String> {
+fn deprecation<'v>(spec: &Spec, version: &Version, mut better: impl Iterator<Item = &'v Version>) -> Option<String> {
     if !version.deprecated || version.deprecation_warning.is_some() {
         return version.deprecation_warning.clone().filter(|_| version.deprecated);
     }
     let named = |version: &Version| format!("{}/{} {}", spec.group, version.name, spec.names.kind);
-    let instead = better.iter().find(|other| !other.deprecated);
+    let instead = better.find(|other| !other.deprecated);
     let instead = instead.map_or_else(String::new, |other| format!("; use {}", named(other)));
     Some(format!("{} is deprecated{instead}", named(version)))
 }

@@ -23,8 +23,8 @@ pub(crate) use update::{keep_times, track};
 use crate::gotext::{self, is_printable};
 use crate::kinds::Resource;
 
-/// The longest manager name that is taken from a `User-Agent`, in bytes.
-const MAX_MANAGER: usize = 128;
+/// The longest name of a manager, in bytes.
+pub(crate) const MAX_MANAGER: usize = 128;
 
 /// Who writes, what and when.
 #[derive(Debug, Clone)]
@@ -37,7 +37,7 @@ pub(crate) struct WriteContext<'a> {
 }
 
 /// The name of the manager: the `fieldManager` parameter, or what of the `User-Agent` up to the first `/` can be printed,
-/// at most 128 bytes of it, `unknown` if that is empty.
+/// at most [`MAX_MANAGER`] bytes of it, `unknown` if that is empty.
 pub(crate) fn manager_name<'a>(field_manager: Option<&'a str>, user_agent: &'a str) -> Cow<'a, str> {
     if let Some(name) = field_manager.filter(|name| !name.is_empty()) {
         return gotext::shown(name);

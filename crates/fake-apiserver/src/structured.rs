@@ -34,7 +34,7 @@ use schema::ListType;
 
 use crate::json::{Kind, Value, canonical};
 
-/// Deeper levels are not told apart.
+/// Deeper levels are not told apart, so that the walks fit the stack of a thread.
 const MAX_DEPTH: usize = 256;
 
 /// What is wrong with a value, and where.
@@ -117,8 +117,7 @@ fn element_of<'t>(list: ListType<'_>, item: Value<'t>) -> Result<Element<'t>, St
             keys.join(" ")
         ));
     }
-    fields.sort();
-    Ok(Element::Key(fields))
+    Ok(Element::of_fields(fields))
 }
 
 /// Whether two values are equal.
@@ -156,6 +155,12 @@ fn zip<'t>(a: Option<Value<'t>>, b: Option<Value<'t>>) -> Vec<(Value<'t>, Option
             zipped.push((key, a.map(|(_, value)| value), b.map(|(_, value)| value)));
         }
     }
+}
+
+/// Two lists or two maps side by side, without what is of another kind; `None` if there is nothing in either.
+fn filled<'t>(kind: Kind, a: Option<Value<'t>>, b: Option<Value<'t>>) -> Option<[Option<Value<'t>>; 2]> {
+    let both = [a, b].map(|value| value.filter(|value| value.kind() == kind));
+    both.iter().any(|value| !is_empty(*value)).then_some(both)
 }
 
 /// Whether a list or map has nothing in it, or is none.

@@ -1,7 +1,7 @@
 //! The verbs: each a function of (request, storage) to an answer. They know no faults and no transport.
 //!
-//! [`run`] picks the verb. Reading: [`get`], [`list`], [`watch`]. Writing: [`create`], [`update`], [`patch`],
-//! [`delete`], which share [`write`](mod@write).
+//! [`run`] picks the verb. Reading: [`get`], [`list`], [`watch`]. Writing: [`create`], [`update`], [`patch`] (with
+//! [`apply`], which creates too), [`delete`], which share [`write`](mod@write).
 
 mod apply;
 mod collection;

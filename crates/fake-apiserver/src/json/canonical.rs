@@ -18,6 +18,19 @@ enum Frame<'t> {
 ///
 /// The first number out of range; `out` then ends with a part of the value.
 pub(crate) fn write(out: &mut Vec<u8>, value: Value<'_>) -> Result<(), NumberRange> {
+    write_with(out, value, write::number)
+}
+
+/// The same with the nearest float for each number, integers too: what went through YAML knows no others.
+///
+/// # Errors
+///
+/// As for [`write()`].
+pub(crate) fn write_floats(out: &mut Vec<u8>, value: Value<'_>) -> Result<(), NumberRange> {
+    write_with(out, value, write::nearest_float)
+}
+
+fn write_with(out: &mut Vec<u8>, value: Value<'_>, number: fn(&mut Vec<u8>, &str) -> bool) -> Result<(), NumberRange> {
     let mut open: Vec<Frame<'_>> = Vec::new();
     let mut current = Some(value);
     loop {
@@ -32,7 +45,7 @@ pub(crate) fn write(out: &mut Vec<u8>, value: Value<'_>) -> Result<(), NumberRan
                     open.push(Frame::Object(sorted_entries(value).into_iter()));
                 }
                 _ => {
-                    if !write::scalar(out, value) {
+                    if !write::scalar(out, value, number) {
                         return Err(NumberRange(value.as_number().unwrap_or_default().to_owned()));
                     }
                 }

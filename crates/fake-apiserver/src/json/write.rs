@@ -103,6 +103,11 @@ pub(crate) fn number(out: &mut Vec<u8>, digits: &str) -> bool {
         int(out, value);
         return true;
     }
+    nearest_float(out, digits)
+}
+
+/// Appends the nearest float to a number. Returns false, and appends nothing, if it is no finite one.
+pub(super) fn nearest_float(out: &mut Vec<u8>, digits: &str) -> bool {
     match digits.parse::<f64>() {
         Ok(value) if value.is_finite() => {
             float(out, value);
@@ -112,8 +117,8 @@ pub(crate) fn number(out: &mut Vec<u8>, digits: &str) -> bool {
     }
 }
 
-/// Appends a scalar of a schemaless value. Returns false for a number that is no finite float.
-pub(super) fn scalar(out: &mut Vec<u8>, value: Value<'_>) -> bool {
+/// Appends a scalar of a schemaless value. Returns false for a number that `number` refuses.
+pub(super) fn scalar(out: &mut Vec<u8>, value: Value<'_>, number: fn(&mut Vec<u8>, &str) -> bool) -> bool {
     match value.kind() {
         Kind::Null => out.extend_from_slice(b"null"),
         Kind::False => out.extend_from_slice(b"false"),

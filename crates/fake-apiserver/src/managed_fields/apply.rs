@@ -1,6 +1,7 @@
 //! Server-side apply: what a manager wants is merged into the object, what it wants no more goes if nobody else owns it.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use bytes::Bytes;
 
@@ -75,7 +76,7 @@ pub(crate) fn apply(
     let fields_tape = parse(fields)?;
     let mut managers = Managers::decode(&fields_tape)
         .map_err(|error| internal(format!("failed to decode managed fields: {error}")))?;
-    let zero = zero_document(context.resource).unwrap_or_else(|| b"{}".to_vec());
+    let zero = zero_document(context.resource);
     let zero_tape = parse(&zero)?;
     let live_tape = parse(live.json.unwrap_or(&zero))?;
     if managers.is_empty() && live.json.is_some() {
@@ -87,7 +88,7 @@ pub(crate) fn apply(
         put_everything(&before, &mut managers, &zero_tape, &live_tape)
             .map_err(|error| internal(format!("failed to create manager for existing fields: {error}")))?;
     }
-    if managed_fields_of(patch_root) {
+    if holds_managed_fields(patch_root) {
         return Err(ApplyError::BadRequest("metadata.managedFields must be nil".to_owned()));
     }
     let schema = &context.resource.structures.own;
@@ -105,27 +106,7 @@ pub(crate) fn apply(
         exists: live.json.is_some(),
         patch: patch_root,
     };
-    // Of a forced second attempt the first one must leave no trace.
-    let before = managers.encode();
-    match apply.run(managers, force)? {
-        Outcome::Applied(applied) => apply.annotate(applied),
-        Outcome::Conflicts(conflicts) => {
-            let left = match &*context.manager {
-                "kubectl" => last_applied::conflicts_left(context.resource, live_tape.root(), conflicts),
-                _ => conflicts,
-            };
-            if !left.is_empty() {
-                return Err(conflict_error(&left));
-            }
-            let text = before.unwrap_or_else(|| Bytes::from_static(b"[]"));
-            let tape = parse(&text)?;
-            let managers = Managers::decode(&tape).map_err(internal)?;
-            match apply.run(managers, Force::Yes)? {
-                Outcome::Applied(applied) => apply.annotate(applied),
-                Outcome::Conflicts(conflicts) => Err(conflict_error(&conflicts)),
-            }
-        }
-    }
+    apply.run(managers, force)
 }
 
 fn parse(text: &[u8]) -> Result<Tape<'_>, ApplyError> {
@@ -168,7 +149,7 @@ fn described(resource: &Resource, patch: Value<'_>) -> String {
 }
 
 /// Whether a patch holds managed fields, be it none.
-fn managed_fields_of(patch: Value<'_>) -> bool {
+fn holds_managed_fields(patch: Value<'_>) -> bool {
     let fields = patch.get("metadata").and_then(|metadata| metadata.get("managedFields"));
     fields.is_some_and(|fields| fields.kind() == Kind::Array)
 }
@@ -199,12 +180,6 @@ fn conflict_error(conflicts: &[Conflict]) -> ApplyError {
     ApplyError::Conflict { message, causes }
 }
 
-/// What an attempt comes to.
-enum Outcome {
-    Applied(Applied),
-    Conflicts(Vec<Conflict>),
-}
-
 /// One apply whose parts were read and checked.
 struct Apply<'p> {
     context: &'p WriteContext<'p>,
@@ -214,7 +189,7 @@ struct Apply<'p> {
 }
 
 impl<'p> Apply<'p> {
-    fn run(&self, mut managers: Managers<'p>, force: Force) -> Result<Outcome, ApplyError> {
+    fn run(&self, mut managers: Managers<'p>, force: Force) -> Result<Applied, ApplyError> {
         let context = self.context;
         let resource = context.resource;
         let of = resource.structures.own.root();
@@ -237,13 +212,13 @@ impl<'p> Apply<'p> {
         entry.time = last.as_ref().and_then(|last| last.time);
         managers.put(entry.clone());
         let new = match last {
-            Some(last) => self.pruned(&merged, &last, &set, &managers, &versions)?,
+            Some(last) => self.pruned(merged, &last, &set, &managers, &versions)?,
             None => merged,
         };
         let new_tape = parse(&new)?;
-        let comparison = compare(of, self.live, new_tape.root())
-            .map_err(|text| ApplyError::Internal(format!("failed to compare objects: {text}")))?
-            .without(reset);
+        let compared = |text: String| ApplyError::Internal(format!("failed to compare objects: {text}"));
+        let comparison = compare(of, self.live, new_tape.root()).map_err(compared)?;
+        let comparison = comparison.without(reset);
         let others = versions.into_iter().map(|(name, version)| {
             let documents = (version, self.live.raw().to_vec(), new.clone());
             (name, documents)
@@ -253,11 +228,11 @@ impl<'p> Apply<'p> {
             reset,
             others: others.collect(),
         };
-        let compared = |text| ApplyError::Internal(format!("failed to compare objects: {text}"));
         if force == Force::No {
-            let conflicts = changes.conflicts(&mut managers, &identity).map_err(compared)?;
+            let found = changes.conflicts(&mut managers, &identity).map_err(compared)?;
+            let conflicts = last_applied::conflicts_left(context, self.live, found);
             if !conflicts.is_empty() {
-                return Ok(Outcome::Conflicts(conflicts));
+                return Err(conflict_error(&conflicts));
             }
         }
         changes.take(&mut managers, Some(&identity)).map_err(compared)?;
@@ -270,34 +245,31 @@ impl<'p> Apply<'p> {
         if !entry.set.is_empty() {
             managers.put(entry);
         }
-        let json = if resource.custom {
-            written(&prune_nulls(of, new_tape.root()))
-        } else {
-            new.clone()
-        };
-        Ok(Outcome::Applied(Applied {
-            json,
+        let without_nulls = resource.custom.then(|| written(&prune_nulls(of, new_tape.root())));
+        let json = without_nulls.unwrap_or(new);
+        Ok(Applied {
+            json: last_applied::annotated(context, &json, self.patch).unwrap_or(json),
             managed_fields: managers.encode(),
-        }))
+        })
     }
 
     /// The merged object without what the manager applied last time, does not apply now, and nobody else owns.
     fn pruned(
         &self,
-        merged: &[u8],
+        merged: Vec<u8>,
         last: &Entry<'_>,
         set: &Set<'_>,
         managers: &Managers<'_>,
-        versions: &std::collections::HashMap<String, Version>,
+        versions: &HashMap<String, Version>,
     ) -> Result<Vec<u8>, ApplyError> {
         if last.set.is_empty() || last.set == *set && *last.api_version == *self.context.resource.api_version() {
-            return Ok(merged.to_vec());
+            return Ok(merged);
         }
         let own = &self.context.resource.structures.own;
         let schema = |api_version: &str| versions.get(api_version).map_or(own, |version| &version.schema);
         let of = schema(&last.api_version).root();
         let last_set = last.set.with_named_fields(Some(of));
-        let merged_tape = parse(merged)?;
+        let merged_tape = parse(&merged)?;
         let merged_root = merged_tape.root();
         let mut pruned = written(&remove(of, merged_root, &last_set));
         // Back comes what anybody owns now, the version of the last apply first.
@@ -321,18 +293,6 @@ impl<'p> Apply<'p> {
         let all = named_fields(of, merged_root);
         let gone = all.difference(&named_fields(of, pruned_tape.root()));
         Ok(written(&remove(of, merged_root, &gone.intersection(&last_set))))
-    }
-
-    /// Keeps what a client-side apply compares with in step.
-    fn annotate(&self, mut applied: Applied) -> Result<Applied, ApplyError> {
-        if &*self.context.manager == "kubectl" {
-            let tape = parse(&applied.json)?;
-            if let Some(json) = last_applied::annotated(tape.root(), self.patch) {
-                drop(tape);
-                applied.json = json;
-            }
-        }
-        Ok(applied)
     }
 }
 

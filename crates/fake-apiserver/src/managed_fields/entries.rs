@@ -100,7 +100,8 @@ impl Entry<'_> {
         out.push(b'}');
     }
 
-    fn seconds(&self) -> i64 {
+    /// The time in seconds, by which entries are ordered; none comes first.
+    pub(super) fn seconds(&self) -> i64 {
         self.time.map_or(0, Timestamp::as_second)
     }
 }

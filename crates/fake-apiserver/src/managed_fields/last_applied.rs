@@ -1,13 +1,17 @@
 //! The annotation that client-side apply keeps: objects on their way from there to server-side apply.
 //!
-//! Only the manager `kubectl` is concerned. What the annotation holds and the object still has, it may take from other
+//! Only one manager is concerned, [`MANAGER`]. What the annotation holds and the object still has, it may take from other
 //! managers, and the annotation is written anew when it applies.
 
+use super::WriteContext;
 use super::update::Conflict;
 use crate::json::{Tape, Value, canonical, write};
 use crate::kinds::Resource;
 use crate::patch::Node;
 use crate::structured::{check, compare, fields_of};
+
+/// The manager that is concerned.
+const MANAGER: &str = "kubectl";
 
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -19,8 +23,11 @@ fn annotation(object: Value<'_>) -> Option<String> {
 }
 
 /// The conflicts that are left when those do not count that the annotation explains.
-pub(super) fn conflicts_left(resource: &Resource, live: Value<'_>, conflicts: Vec<Conflict>) -> Vec<Conflict> {
-    let Some(allowed) = allowed_paths(resource, live) else {
+pub(super) fn conflicts_left(context: &WriteContext<'_>, live: Value<'_>, conflicts: Vec<Conflict>) -> Vec<Conflict> {
+    if conflicts.is_empty() || context.manager != MANAGER {
+        return conflicts;
+    }
+    let Some(allowed) = allowed_paths(context.resource, live) else {
         return conflicts;
     };
     let is_left = |conflict: &Conflict| !allowed.contains(&conflict.path);
@@ -41,15 +48,16 @@ fn allowed_paths(resource: &Resource, live: Value<'_>) -> Option<Vec<String>> {
         return None;
     }
     let differs = compare(of, applied, live).ok()?;
-    let same = fields_of(of, applied)
-        .difference(&differs.modified)
-        .difference(&differs.added)
-        .difference(&differs.removed);
-    Some(same.paths())
+    Some(differs.unchanged(fields_of(of, applied)).paths())
 }
 
-/// The object with the annotation that says what was applied, if it has one.
-pub(super) fn annotated(object: Value<'_>, patch: Value<'_>) -> Option<Vec<u8>> {
+/// The object with what was applied as its annotation; `None` if it stays as it is.
+pub(super) fn annotated(context: &WriteContext<'_>, object: &[u8], patch: Value<'_>) -> Option<Vec<u8>> {
+    if context.manager != MANAGER {
+        return None;
+    }
+    let object_tape = Tape::parse(object).ok()?;
+    let object = object_tape.root();
     annotation(object)?;
     let mut applied = Node::Parsed(patch);
     if let Some(annotations) = applied

@@ -104,6 +104,25 @@ fn a_write_that_changes_nothing_keeps_the_bytes() {
 }
 
 #[test]
+fn managers_that_a_client_sends_are_brought_in_order() {
+    // [F11] the order of the entries is the server's, so that another one is no change
+    let (resource, mut old) = map(&json!({"v": "1"}));
+    track(&context(&resource, "m", "", 0), None, &mut old);
+    let (_, mut stored) = map(&json!({"v": "1", "w": "1"}));
+    track(&context(&resource, "n", "", 0), Some(&old), &mut stored);
+    let mut entries: Vec<Value> = serde_json::from_str(text(&stored)).unwrap();
+    assert_eq!(
+        (&entries[0]["manager"], &entries[1]["manager"]),
+        (&json!("m"), &json!("n"))
+    );
+    entries.reverse();
+    let (_, mut sent) = map(&json!({"v": "1", "w": "1"}));
+    sent.meta.managed_fields = Some(Bytes::from(Value::from(entries).to_string()));
+    track(&context(&resource, "o", "", 9), Some(&stored), &mut sent);
+    assert_eq!(sent, stored);
+}
+
+#[test]
 fn a_custom_resource_keeps_its_managers_where_one_speaks_of_no_version_of_it() {
     // [F11]
     let widgets = resource("example.com", "widgets");

@@ -74,7 +74,10 @@ fn updated(
 ) -> Result<Option<Bytes>, String> {
     let resource = context.resource;
     let (before, after) = differing(resource, old, new);
-    if base.is_some() && before == after && !resource.custom {
+    // What the server has written itself stays; what a client sends is brought in order first, and what is said of a custom
+    // resource in line with its definition.
+    let is_stored = old.is_some_and(|old| old.meta.managed_fields.as_ref() == base);
+    if is_stored && before == after && !resource.custom {
         return Ok(base.cloned());
     }
     let base_tape = Tape::parse(base.map_or(b"[]", |base| base)).map_err(|error| error.to_string())?;
@@ -95,8 +98,7 @@ fn updated(
         others: others.collect(),
     };
     changes.take(&mut managers, None)?;
-    let written = reset::owned(comparison.modified.union(comparison.added));
-    put_written(context, &mut managers, written);
+    put_written(context, &mut managers, comparison);
     cap(&mut managers);
     Ok(managers.encode())
 }
@@ -114,11 +116,7 @@ pub(super) fn put_everything<'a>(
 ) -> Result<(), String> {
     let comparison = compare(context.resource.structures.own.root(), zero.root(), object.root())?;
     let comparison = comparison.without(reset::fields(context.resource, context.subresource));
-    put_written(
-        context,
-        managers,
-        reset::owned(comparison.modified.union(comparison.added)),
-    );
+    put_written(context, managers, comparison);
     Ok(())
 }
 
@@ -131,7 +129,7 @@ fn differing(resource: &Resource, old: Option<&Object>, new: &Object) -> (Vec<u8
     let Some(old) = old else {
         let mut after = Vec::new();
         write_unmanaged(new, &mut after);
-        return (zero_document(resource).unwrap_or_else(|| b"{}".to_vec()), after);
+        return (zero_document(resource), after);
     };
     let differs = |object: &Object, other: &Object| {
         let mut part = Object::default();
@@ -272,16 +270,14 @@ impl Changes<'_> {
     /// The text about objects that cannot be compared.
     pub(super) fn take(&self, managers: &mut Managers<'_>, writer: Option<&Identity>) -> Result<(), String> {
         self.each(managers, writer, |entry, changes| {
-            entry.set = std::mem::take(&mut entry.set)
-                .difference(&changes.modified)
-                .difference(&changes.added)
-                .difference(&changes.removed);
+            entry.set = changes.unchanged(std::mem::take(&mut entry.set));
         })
     }
 }
 
-/// Adds what a write owns to the entry of its manager.
-fn put_written<'a>(context: &WriteContext<'_>, managers: &mut Managers<'a>, written: Set<'a>) {
+/// Adds what a write has set to the entry of its manager.
+fn put_written<'a>(context: &WriteContext<'_>, managers: &mut Managers<'a>, changes: Comparison<'a>) {
+    let written = reset::owned(changes.modified.union(changes.added));
     if written.is_empty() {
         return;
     }
@@ -302,8 +298,7 @@ fn put_written<'a>(context: &WriteContext<'_>, managers: &mut Managers<'a>, writ
 /// Puts the oldest managers of updates together until there are no more than allowed.
 fn cap(managers: &mut Managers<'_>) {
     let is_update = |(identity, entry): (&Identity, &Entry<'_>)| {
-        (entry.operation == Operation::Update)
-            .then(|| (entry.time.map_or(0, jiff::Timestamp::as_second), identity.clone()))
+        (entry.operation == Operation::Update).then(|| (entry.seconds(), identity.clone()))
     };
     let mut updaters: Vec<(i64, Identity)> = managers.iter().filter_map(is_update).collect();
     if updaters.len() <= MAX_UPDATERS {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::schema::{Form, ListType, MapType, Type};
-use super::{Element, MAX_DEPTH, Set, element_of, equal, is_empty, zip};
+use super::{Element, MAX_DEPTH, Set, element_of, equal, filled, zip};
 use crate::json::{Kind, Value};
 
 /// What differs: no field is in more than one of the sets.
@@ -29,6 +29,13 @@ impl Comparison<'_> {
             *set = std::mem::take(set).recursive_difference(fields);
         }
         self
+    }
+
+    /// What of a set is equal in both values.
+    pub(crate) fn unchanged<'s>(&self, set: Set<'s>) -> Set<'s> {
+        set.difference(&self.modified)
+            .difference(&self.added)
+            .difference(&self.removed)
     }
 }
 
@@ -125,22 +132,16 @@ fn in_form<'t>(
     depth: usize,
     found: &mut Comparison<'t>,
 ) -> Result<(Change, bool), String> {
-    let kept = |kind: Kind| {
-        let of_kind = move |value: Option<Value<'t>>| value.filter(|value| value.kind() == kind);
-        (of_kind(old), of_kind(new))
-    };
     match form {
         Form::List(list) if !list.atomic() => {
-            let (old_list, new_list) = kept(Kind::Array);
-            if !is_empty(old_list) || !is_empty(new_list) {
-                items(list, old_list, new_list, depth, found)?;
+            if let Some([old, new]) = filled(Kind::Array, old, new) {
+                items(list, old, new, depth, found)?;
                 return Ok((Change::None, false));
             }
         }
         Form::Map(map) if !map.atomic => {
-            let (old_map, new_map) = kept(Kind::Object);
-            if !is_empty(old_map) || !is_empty(new_map) {
-                fields(map, old_map, new_map, depth, found)?;
+            if let Some([old, new]) = filled(Kind::Object, old, new) {
+                fields(map, old, new, depth, found)?;
                 return Ok((Change::None, false));
             }
         }

@@ -142,6 +142,15 @@ pub(crate) enum Element<'a> {
     Index(i64),
 }
 
+impl<'a> Element<'a> {
+    /// The element of key fields in any order.
+    pub(crate) fn of_fields(mut fields: Vec<(Cow<'a, str>, Literal<'a>)>) -> Self {
+        // By name alone, as on the real server: values of a name that a client says twice stay as they come.
+        fields.sort_by(|a, b| a.0.cmp(&b.0));
+        Self::Key(fields)
+    }
+}
+
 impl fmt::Display for Element<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,5 +1,7 @@
 //! The set of the fields that a value has.
 
+use std::collections::BTreeMap;
+
 use super::schema::{Form, ListType, MapType, Type};
 use super::{Element, MAX_DEPTH, Set, element_of, is_empty};
 use crate::json::{Kind, Value};
@@ -23,19 +25,20 @@ fn walk<'t>(of: Type<'_>, value: Value<'t>, depth: usize) -> (bool, Set<'t>) {
 }
 
 fn items<'t>(list: ListType<'_>, value: Value<'t>, depth: usize) -> Set<'t> {
+    // Of items that are equal, only that there are some is owned; items that nothing tells apart are passed over.
+    let mut found: BTreeMap<Element<'t>, Option<Value<'t>>> = BTreeMap::new();
+    for item in value.items() {
+        if let Ok(element) = element_of(list, item) {
+            found
+                .entry(element)
+                .and_modify(|item| *item = None)
+                .or_insert(Some(item));
+        }
+    }
     let mut set = Set::default();
-    // Of items that nothing tells apart, only that there are some is owned.
-    let elements: Vec<_> = value.items().map(|item| (element_of(list, item).ok(), item)).collect();
-    for (at, (element, item)) in elements.iter().enumerate() {
-        let Some(element) = element else { continue };
-        let is_same = |(other, _): &(Option<Element<'_>>, Value<'_>)| other.as_ref() == Some(element);
-        let repeated = elements[..at].iter().any(is_same) || elements[at + 1..].iter().any(is_same);
-        let below = if repeated {
-            Set::default()
-        } else {
-            walk(list.element(), *item, depth + 1).1
-        };
-        set.put(element.clone(), true, below);
+    for (element, item) in found {
+        let below = item.map(|item| walk(list.element(), item, depth + 1).1);
+        set.put(element, true, below.unwrap_or_default());
     }
     set
 }

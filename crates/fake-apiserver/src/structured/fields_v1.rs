@@ -129,16 +129,11 @@ fn decode_element(key: Value<'_>) -> Result<Option<Element<'_>>, FieldsError> {
             if tape.root().kind() != Kind::Object {
                 return Err(FieldsError("expect { or n".to_owned()));
             }
-            let mut fields: Vec<_> = tape
-                .root()
-                .entries()
-                .map(|(name, value)| {
-                    let name = name.as_str().unwrap_or_default().into_owned();
-                    (name.into(), Literal::of(value).into_owned())
-                })
-                .collect();
-            fields.sort();
-            Element::Key(fields)
+            let fields = tape.root().entries().map(|(name, value)| {
+                let name = name.as_str().unwrap_or_default().into_owned();
+                (name.into(), Literal::of(value).into_owned())
+            });
+            Element::of_fields(fields.collect())
         }
         "i:" => {
             let at = rest.parse();
@@ -187,6 +182,8 @@ mod tests {
         assert_eq!(round(r#"{"f:a":null,"x:b":{}}"#), r#"{"f:a":{}}"#);
         assert_eq!(round(r#"{"f:a":{".":{}}}"#), r#"{"f:a":{}}"#);
         assert_eq!(round(r#"{"k:{\"b\":1,\"a\":2}":{}}"#), r#"{"k:{\"a\":2,\"b\":1}":{}}"#);
+        let twice = r#"{"k:{\"a\":2,\"a\":1}":{}}"#;
+        assert_eq!(round(twice), twice);
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! One value put over another, part by part.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::schema::{Form, ListType, MapType, Type};
-use super::{Element, MAX_DEPTH, element_of, is_empty, zip};
+use super::{Element, MAX_DEPTH, element_of, filled, zip};
 use crate::json::{Kind, Value};
 use crate::patch::Node;
 
@@ -24,36 +26,24 @@ fn walk<'t>(
     applied: Option<Value<'t>>,
     depth: usize,
 ) -> Result<Option<Node<'t>>, String> {
-    let leaf = || Ok(applied.or(live).map(Node::Parsed));
+    let leaf = applied.or(live);
     if depth > MAX_DEPTH {
-        return leaf();
+        return Ok(leaf.map(Node::Parsed));
     }
-    let form = if applied.is_some() {
-        of.form(applied)
-    } else {
-        of.form(live)
-    };
-    let kept = |kind: Kind| {
-        let of_kind = move |value: Option<Value<'t>>| value.filter(|value| value.kind() == kind);
-        (of_kind(live), of_kind(applied))
-    };
-    match form {
+    match of.form(leaf) {
         Some(Form::List(list)) if !list.atomic() => {
-            let (live, applied) = kept(Kind::Array);
-            if is_empty(live) && is_empty(applied) {
-                return leaf();
+            if let Some([live, applied]) = filled(Kind::Array, live, applied) {
+                return items(list, live, applied, depth).map(Some);
             }
-            items(list, live, applied, depth).map(Some)
         }
         Some(Form::Map(map)) if !map.atomic => {
-            let (live, applied) = kept(Kind::Object);
-            if is_empty(live) && is_empty(applied) {
-                return leaf();
+            if let Some([live, applied]) = filled(Kind::Object, live, applied) {
+                return fields(map, live, applied, depth).map(Some);
             }
-            fields(map, live, applied, depth).map(Some)
         }
-        _ => leaf(),
+        _ => {}
     }
+    Ok(leaf.map(Node::Parsed))
 }
 
 fn fields<'t>(
@@ -86,39 +76,6 @@ fn indexed<'t>(list: ListType<'_>, value: Option<Value<'t>>) -> Result<Vec<(Elem
         .collect()
 }
 
-/// Two lists on their way into one.
-struct Weave<'l, 't> {
-    list: ListType<'l>,
-    live: Vec<(Element<'t>, Value<'t>)>,
-    applied: Vec<(Element<'t>, Value<'t>)>,
-    depth: usize,
-    merged: Vec<Node<'t>>,
-}
-
-impl<'t> Weave<'_, 't> {
-    fn is_applied(&self, element: &Element<'_>) -> bool {
-        self.applied.iter().any(|(other, _)| other == element)
-    }
-
-    /// The item of the live list; none if several are equal, since none of them is merged then.
-    fn of_live(&self, element: &Element<'_>) -> Option<Value<'t>> {
-        let mut found = self.live.iter().filter(|(other, _)| other == element);
-        let first = found.next().map(|(_, item)| *item);
-        first.filter(|_| found.next().is_none())
-    }
-
-    fn push(&mut self, live: Option<Value<'t>>, applied: Option<Value<'t>>) -> Result<(), String> {
-        let merged = walk(self.list.element(), live, applied, self.depth + 1)?;
-        self.merged.extend(merged);
-        Ok(())
-    }
-
-    fn push_applied(&mut self, at: usize) -> Result<(), String> {
-        let (element, item) = self.applied[at].clone();
-        self.push(self.of_live(&element), Some(item))
-    }
-}
-
 /// Merges two lists: shared items in the order of the applied list, items of the live list between them where they were.
 fn items<'t>(
     list: ListType<'_>,
@@ -126,60 +83,67 @@ fn items<'t>(
     applied: Option<Value<'t>>,
     depth: usize,
 ) -> Result<Node<'t>, String> {
-    let mut weave = Weave {
-        list,
-        live: indexed(list, live)?,
-        applied: indexed(list, applied)?,
-        depth,
-        merged: Vec::new(),
-    };
-    let is_live = |weave: &Weave<'_, 't>, element: &Element<'t>| weave.live.iter().any(|(other, _)| other == element);
-    let shared: Vec<Element<'t>> = weave.applied.iter().map(|(element, _)| element.clone()).collect();
-    let mut shared = shared
-        .into_iter()
-        .filter(|element| is_live(&weave, element))
-        .collect::<Vec<_>>()
-        .into_iter();
+    let (live, applied) = (indexed(list, live)?, indexed(list, applied)?);
+    // Of several items of the live list that are equal none is merged.
+    let mut of_live: BTreeMap<&Element<'t>, Option<Value<'t>>> = BTreeMap::new();
+    for (element, item) in &live {
+        of_live
+            .entry(element)
+            .and_modify(|item| *item = None)
+            .or_insert(Some(*item));
+    }
+    let is_applied: BTreeSet<&Element<'t>> = applied.iter().map(|(element, _)| element).collect();
+    let mut shared = applied
+        .iter()
+        .map(|(element, _)| element)
+        .filter(|element| of_live.contains_key(element));
     let mut next_shared = shared.next();
-    let mut done: Vec<Element<'t>> = Vec::new();
+    let mut done: BTreeSet<&Element<'t>> = BTreeSet::new();
+    let mut merged = Vec::with_capacity(live.len().max(applied.len()));
+    let mut put = |live, applied| -> Result<(), String> {
+        merged.extend(walk(list.element(), live, applied, depth + 1)?);
+        Ok(())
+    };
+    let merge_with = |element: &Element<'t>| of_live.get(element).copied().flatten();
     let (mut l, mut r) = (0, 0);
-    while l < weave.live.len() || r < weave.applied.len() {
-        if l < weave.live.len() && r < weave.applied.len() {
-            let element = weave.live[l].0.clone();
-            if element == weave.applied[r].0 {
-                weave.push_applied(r)?;
-                done.push(element);
+    while l < live.len() || r < applied.len() {
+        match (live.get(l), applied.get(r)) {
+            (Some((element, _)), Some((other, item))) if element == other => {
+                put(merge_with(other), Some(*item))?;
+                done.insert(other);
                 (l, r) = (l + 1, r + 1);
                 next_shared = shared.next();
                 continue;
             }
-            if weave.is_applied(&element) && next_shared.as_ref().is_some_and(|next| *next != element) {
+            (Some((element, _)), Some(_))
+                if is_applied.contains(element) && next_shared.is_some_and(|next| next != element) =>
+            {
                 l += 1; // shared, but another one comes first
                 continue;
             }
+            _ => {}
         }
-        if l < weave.live.len() {
-            let (element, item) = weave.live[l].clone();
-            if !weave.is_applied(&element) {
-                weave.push(Some(item), None)?;
+        if let Some((element, item)) = live.get(l) {
+            if !is_applied.contains(element) {
+                put(Some(*item), None)?;
                 l += 1;
                 continue;
             }
-            if done.contains(&element) {
+            // It is there already, or will not come any more.
+            if done.contains(element) || r == applied.len() {
                 l += 1;
             }
         }
-        if r < weave.applied.len() {
-            let element = weave.applied[r].0.clone();
-            weave.push_applied(r)?;
+        if let Some((element, item)) = applied.get(r) {
+            put(merge_with(element), Some(*item))?;
+            done.insert(element);
             r += 1;
-            if next_shared.as_ref() == Some(&element) {
+            if next_shared == Some(element) {
                 next_shared = shared.next();
             }
-            done.push(element);
         }
     }
-    Ok(Node::Array(weave.merged))
+    Ok(Node::Array(merged))
 }
 
 #[cfg(test)]

@@ -125,10 +125,7 @@ impl Schema {
 
     /// The type that is known of nothing: maps are owned entry by entry, lists as a whole.
     pub(crate) fn deduced() -> Self {
-        Self {
-            atoms: Vec::new(),
-            root: built_in(DEDUCED),
-        }
+        Self::of_built_in(None)
     }
 
     /// The type of the objects.

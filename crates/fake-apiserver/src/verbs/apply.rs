@@ -6,7 +6,7 @@ use super::update::{Part, Tracking, check_identity, transact};
 use super::write::{self, WriteOptions};
 use crate::answer::Answer;
 use crate::codec::{FieldValidation, decode_patched, yaml_findings, yaml_to_json};
-use crate::json::{Kind, Tape, canonical, write::float};
+use crate::json::{Kind, Tape, canonical};
 use crate::managed_fields::{ApplyError, Live, WriteContext, apply as apply_patch};
 use crate::negotiate::{Representation, Shape};
 use crate::object::Object;
@@ -115,7 +115,7 @@ fn applied_object(
     warnings: &mut Vec<String>,
 ) -> Result<Object, Status> {
     let json = patch.object()?;
-    let applied = apply_patch(writer, live, json, options.force).map_err(|error| apply_status(&error))?;
+    let applied = apply_patch(writer, live, json, options.force).map_err(apply_status)?;
     let decoded = decode_patched(writer.resource, &applied.json, FieldValidation::Ignore).map_err(|error| {
         Status::untyped(format!(
             "failed to convert new object to proper version: {}",
@@ -138,15 +138,14 @@ fn applied_object(
     Ok(object)
 }
 
-fn apply_status(error: &ApplyError) -> Status {
+fn apply_status(error: ApplyError) -> Status {
     match error {
-        ApplyError::BadRequest(text) => Status::bad_request(text.clone()),
-        ApplyError::Internal(text) => Status::untyped(text.clone()),
+        ApplyError::BadRequest(text) => Status::bad_request(text),
+        ApplyError::Internal(text) => Status::untyped(text),
         ApplyError::Conflict { message, causes } => {
-            let status = Status::new(409, "Conflict", message.clone());
-            let cause =
-                |(message, path): &(String, String)| Cause::new("FieldManagerConflict", message.clone(), path.clone());
-            causes.iter().map(cause).fold(status, Status::cause)
+            let status = Status::new(409, "Conflict", message);
+            let cause = |(message, path): (String, String)| Cause::new("FieldManagerConflict", message, path);
+            causes.into_iter().map(cause).fold(status, Status::cause)
         }
     }
 }
@@ -204,44 +203,13 @@ fn object(json: &[u8]) -> Result<Vec<u8>, String> {
         }
     }
     let mut out = Vec::with_capacity(json.len());
-    canonical::write(&mut out, tape.root()).map_err(|range| {
+    canonical::write_floats(&mut out, tape.root()).map_err(|range| {
         format!(
             "json: cannot unmarshal number {} into Go value of type float64",
             range.0
         )
     })?;
-    Ok(with_floats(&out))
-}
-
-/// Canonical JSON with each number as the nearest float: YAML knows no others on its way into an object.
-fn with_floats(json: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(json.len());
-    let mut at = 0;
-    let mut in_string = false;
-    while let Some(&byte) = json.get(at) {
-        if !in_string && (byte.is_ascii_digit() || byte == b'-') {
-            let rest = &json[at..];
-            let end = rest
-                .iter()
-                .position(|byte| !matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E'));
-            let token = &rest[..end.unwrap_or(rest.len())];
-            match std::str::from_utf8(token).ok().and_then(|token| token.parse().ok()) {
-                Some(number) => float(&mut out, number),
-                None => out.extend_from_slice(token),
-            }
-            at += token.len();
-            continue;
-        }
-        if in_string && byte == b'\\' {
-            out.extend(json.get(at..at + 2).unwrap_or_default());
-            at += 2;
-            continue;
-        }
-        in_string ^= byte == b'"';
-        out.push(byte);
-        at += 1;
-    }
-    out
+    Ok(out)
 }
 
 #[cfg(test)]

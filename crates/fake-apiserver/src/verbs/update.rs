@@ -135,8 +135,8 @@ pub(super) fn check_identity(context: Context<'_>, object: &mut Object) -> Resul
 }
 
 /// Changes an existing object: `make` gives the wanted object from the current one, and the error that it has if
-/// nothing graver is wrong; system fields, generation,
-/// validation, ownership and removal follow. Runs `make` again if the object changed meanwhile.
+/// nothing graver is wrong; ownership, system fields, generation, validation and removal follow. Runs `make` again if the
+/// object changed meanwhile.
 pub(super) fn transact(
     context: Context<'_>,
     part: Part,

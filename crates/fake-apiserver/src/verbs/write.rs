@@ -9,7 +9,7 @@ use crate::codec::{ContentType, DecodeError, Decoded, FieldValidation, decode};
 use crate::gotext::{self, go_quote, is_printable};
 use crate::json::write::quoted;
 use crate::kinds::{GenerationMode, Resource};
-use crate::managed_fields::{Force, WriteContext, manager_name, track};
+use crate::managed_fields::{Force, MAX_MANAGER, WriteContext, manager_name, track};
 use crate::object::Object;
 use crate::service::BODY_LIMIT;
 use crate::status::{Cause, Status, Subject};
@@ -98,8 +98,8 @@ fn read_options(context: Context<'_>, kind: &'static str, mut causes: Vec<Cause>
 /// What is wrong with the name of a field manager.
 fn manager_causes(manager: &str) -> Vec<Cause> {
     let mut causes = Vec::new();
-    if gotext::len(manager) > 128 {
-        let text = "Too long: may not be more than 128 bytes";
+    if gotext::len(manager) > MAX_MANAGER {
+        let text = format!("Too long: may not be more than {MAX_MANAGER} bytes");
         causes.push(Cause::new("FieldValueTooLong", text, "fieldManager"));
     }
     let mut at = 0;
