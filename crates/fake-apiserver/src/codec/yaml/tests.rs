@@ -71,6 +71,9 @@ fn the_first_document_is_read() {
         (" a: b\n c: d\n", r#"{"a":"b","c":"d"}"#),
         (" a: b\nc: d", r#"{"a":"b"}"#),
         ("{a: b}}", r#"{"a":"b"}"#),
+        // Of an empty collection the colon comes too late to make a key of it.
+        ("[]: b", "[]"),
+        ("{}: b", "{}"),
         ("%YAML 1.1\n---\na: b", r#"{"a":"b"}"#),
         ("%YAML 1.2\n---\na: b", "yaml: found incompatible YAML document"),
         ("%BAD\n---\na: b", "yaml: found unknown directive name"),
@@ -154,7 +157,9 @@ fn mistakes_have_the_real_texts() {
         ("a: b\n c: d", "line 2: mapping values are not allowed in this context"),
         (r#""\q""#, "found unknown escape character"),
         ("a: @x", "found character that cannot start any token"),
-        ("\0", "control characters are not allowed"),
+        ("- []: b", "did not find expected '-' indicator"),
+        ("a: 1\n[]: b", "line 1: did not find expected key"),
+        ("[[]: b]", "invalid map key: []interface {}{}"),
     ] {
         assert_eq!(read(text.as_bytes()), format!("yaml: {why}"), "{text}");
     }
