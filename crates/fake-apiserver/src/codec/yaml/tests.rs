@@ -44,6 +44,10 @@ fn scalars_are_those_of_yaml_1_1() {
             "[!!str 5, !!int \"7\", !!float 3, !!binary aGk=, !x y, ! 5, !!timestamp 2001-1-2]",
             r#"["5",7,3,"hi","y","5","2001-1-2"]"#,
         ),
+        (
+            "%TAG !e! tag:yaml.org,\n%TAG ! tag:yaml.org,2002:timestampe\n---\n[!e!2002:str 5, !<tag:yaml.org,2002:int> \"7\", !d x]",
+            r#"["5",7,"x"]"#,
+        ),
         ("a: |\n  x\n  y\nb: >-\n  x\n  y\n", r#"{"a":"x\ny\n","b":"x y"}"#),
         (".inf", "json: unsupported value: +Inf"),
         ("a: .nan", "json: unsupported value: NaN"),
@@ -142,6 +146,9 @@ fn anchors_are_followed() {
     let bomb = std::iter::once("a0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned());
     let bomb: String = bomb.chain(levels).collect();
     assert_eq!(read(bomb.as_bytes()), "yaml: document contains excessive aliasing");
+    // Few nodes, but long ones: the real server would write gigabytes.
+    let long = format!("a: &a {}\nb: [{}x]", "x".repeat(1 << 20), "*a, ".repeat(4));
+    assert_eq!(read(long.as_bytes()), "yaml: document contains excessive aliasing");
 }
 
 // [F18] [F25] mistakes in the words of the real parser; depth costs no stack
@@ -160,6 +167,11 @@ fn mistakes_have_the_real_texts() {
         ("- []: b", "did not find expected '-' indicator"),
         ("a: 1\n[]: b", "line 1: did not find expected key"),
         ("[[]: b]", "invalid map key: []interface {}{}"),
+        (
+            "%TAG !a! x\n%TAG !a! y\n---\na",
+            "line 1: found duplicate %TAG directive",
+        ),
+        ("\0", "control characters are not allowed"),
     ] {
         assert_eq!(read(text.as_bytes()), format!("yaml: {why}"), "{text}");
     }
