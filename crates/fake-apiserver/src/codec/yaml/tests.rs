@@ -180,3 +180,53 @@ fn mistakes_have_the_real_texts() {
     assert_eq!(read(nested(9_000).as_bytes()), nested(9_000));
     assert_eq!(read(nested(10_001).as_bytes()), "yaml: exceeded max depth of 10000");
 }
+
+// [F25] tokens in any order are read or refused
+#[test]
+fn tokens_in_any_order_never_panic() {
+    const TOKENS: &[&str] = &[
+        "[",
+        "]",
+        "{",
+        "}",
+        ":",
+        ": ",
+        ",",
+        "- ",
+        "? ",
+        "\n",
+        "\n  ",
+        " ",
+        "\t",
+        "a",
+        "&a ",
+        "*a",
+        "!!str ",
+        "<<",
+        "\"",
+        "'",
+        "|",
+        ">",
+        "#",
+        "%TAG ! x\n",
+        "---",
+        "...",
+        "~",
+        "1",
+        "\\",
+        "\u{85}",
+        "\u{2028}",
+        "\u{e9}",
+    ];
+    let seed = 0x5eed_0018;
+    println!("seed {seed:#x}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut accepted = 0;
+    for _ in 0..10_000 {
+        let text: String = (0..random.usize(1..14))
+            .map(|_| TOKENS[random.usize(..TOKENS.len())])
+            .collect();
+        accepted += u32::from(to_json(text.as_bytes()).is_ok());
+    }
+    assert!((1_000..9_000).contains(&accepted), "{accepted} of these are good");
+}
