@@ -28,6 +28,7 @@ pub(crate) use custom::{duplicates, duplicates_below};
 pub(crate) use error::DecodeError;
 pub(crate) use options::{DeleteOptions, IGNORE_STORE_READ_ERROR, Preconditions, decode_delete_options};
 pub(crate) use tables::TypeId;
+pub(crate) use yaml::{findings as yaml_findings, to_json as yaml_to_json};
 
 use crate::{
     json::{Tape, Value},
@@ -144,7 +145,7 @@ fn decode_from(
         ContentType::Json => Cow::Borrowed(body),
         ContentType::Yaml => {
             let (json, duplicates) = yaml::to_json(body).map_err(unrecognized)?;
-            syntax_findings = duplicates;
+            syntax_findings.extend(duplicates);
             Cow::Owned(json)
         }
         ContentType::Protobuf => {
@@ -211,11 +212,7 @@ fn decode_from(
         return Err(DecodeError::strict(resource, body_type, syntax_findings));
     }
     let warnings = if validation == FieldValidation::Warn {
-        syntax_findings
-            .iter()
-            .flat_map(|text| yaml::findings(text))
-            .map(str::to_owned)
-            .collect()
+        syntax_findings.iter().flat_map(|text| yaml::findings(text)).collect()
     } else {
         Vec::new()
     };
@@ -348,21 +345,6 @@ pub(crate) fn zero_document(resource: &Resource) -> Vec<u8> {
     let mut writer = typed::Writer::new(false, 128);
     writer.structure(id, None);
     writer.finish().2
-}
-
-/// The JSON text of the body of an apply, and what is wrong with it beyond that: duplicate keys, as one text.
-///
-/// # Errors
-///
-/// The parser's text.
-pub(crate) fn yaml_to_json(body: &[u8]) -> Result<(Vec<u8>, Option<String>), String> {
-    let (json, duplicates) = yaml::to_json(body)?;
-    Ok((json, duplicates.into_iter().next()))
-}
-
-/// The findings of a text about duplicate keys, one by one.
-pub(crate) fn yaml_findings(text: &str) -> Vec<String> {
-    yaml::findings(text).map(str::to_owned).collect()
 }
 
 #[cfg(test)]

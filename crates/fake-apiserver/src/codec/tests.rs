@@ -803,6 +803,17 @@ fn repeated_fields_come_together() {
         refusal(&maps, r#"{"metadata":5,"metadata":{}}"#),
         "json: cannot unmarshal number into Go struct field ConfigMap.metadata of type v1.ObjectMeta"
     );
+    // Of a custom resource the last is all that there is, at any depth.
+    let widgets = resource("example.com", "v1", "widgets");
+    let owner = r#"{"apiVersion":"v1","kind":"Pod","name":"p","uid":"u","name":null}"#;
+    let body = format!(
+        r#"{{"apiVersion":"example.com/v1","kind":"Widget","metadata":{{"ownerReferences":[{owner}]}},"spec":{{"a":1}},"spec":{{"b":2}}}}"#
+    );
+    for validation in [FieldValidation::Ignore, FieldValidation::Warn] {
+        let decoded = decode(&widgets, ContentType::Json, body.as_bytes(), validation).unwrap();
+        assert_eq!(decoded.object.meta.owner_references[0].name, "", "{validation:?}");
+        assert_eq!(&*decoded.object.fields[0].1, br#"{"b":2}"#);
+    }
     let pods = resource("", "v1", "pods");
     assert_eq!(
         refusal(&pods, r#"{"spec":{"nodeName":5},"spec":{"nodeName":"n"}}"#),

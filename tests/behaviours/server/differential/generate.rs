@@ -1,4 +1,4 @@
-//! Makes the requests: good ones with none, one or two things that are odd, since plain noise never gets past the router.
+//! Makes the requests: good ones with up to three things that are odd, since plain noise never gets past the router.
 
 use fastrand::Rng;
 

@@ -6,6 +6,7 @@ use super::compose::{Content, Document, NodeId};
 use super::emit;
 use super::parser::Scalar;
 use super::resolve::{Resolved, resolve};
+use crate::service::BODY_LIMIT;
 
 /// The place of a value.
 pub(super) type ValueId = usize;
@@ -58,6 +59,7 @@ pub(super) fn values(document: &Document) -> Result<Values, String> {
         duplicates: Vec::new(),
         decoded: 1,
         of_aliases: 0,
+        text_of_aliases: 0,
     };
     let mut done = decoder.enter(document.root)?;
     loop {
@@ -100,6 +102,8 @@ struct Decoder<'d> {
     /// How many nodes were decoded, and how many of these for an alias.
     decoded: u64,
     of_aliases: u64,
+    /// How long the texts are that were decoded for an alias.
+    text_of_aliases: usize,
 }
 
 enum Frame<'d> {
@@ -158,6 +162,7 @@ impl<'d> Decoder<'d> {
         let document: &'d Document = self.document;
         match &document.nodes[node].content {
             Content::Scalar(scalar) => {
+                self.count_text(scalar)?;
                 let value = Value::Scalar(resolve(scalar)?);
                 return Ok(Some(self.add(value)));
             }
@@ -200,7 +205,19 @@ impl<'d> Decoder<'d> {
         #[expect(clippy::cast_precision_loss, reason = "as Go does")]
         let share = self.of_aliases as f64 / self.decoded as f64;
         if self.of_aliases > 100 && self.decoded > 1_000 && share > allowed_share(self.decoded) {
-            return Err("yaml: document contains excessive aliasing".to_owned());
+            return Err(TOO_MANY.to_owned());
+        }
+        Ok(())
+    }
+
+    /// Counts the text of a scalar, and refuses few long ones that become many. The real server does not count text, and
+    /// may need any memory for it.
+    fn count_text(&mut self, scalar: &Scalar) -> Result<(), String> {
+        if !self.aliases.is_empty() {
+            self.text_of_aliases += scalar.value.len();
+        }
+        if self.text_of_aliases > BODY_LIMIT {
+            return Err(TOO_MANY.to_owned());
         }
         Ok(())
     }
@@ -308,6 +325,7 @@ impl<'d> Decoder<'d> {
     }
 }
 
+const TOO_MANY: &str = "yaml: document contains excessive aliasing";
 const NO_MAPPING: &str = "yaml: map merge requires map or sequence of maps as the value";
 
 impl Document {
@@ -347,7 +365,7 @@ impl Key {
     }
 }
 
-/// Which share of so many nodes may come from aliases.
+/// Which share of so many nodes may come from aliases. The numbers are those of the Go library.
 fn allowed_share(decoded: u64) -> f64 {
     const LOW: u64 = 400_000;
     const HIGH: u64 = 4_000_000;

@@ -1,6 +1,8 @@
 //! Events of tokens: which collection begins and ends where, and what is left out. It goes from state to state, as the real
 //! parser, whose texts name what it has missed.
 
+use std::collections::HashMap;
+
 use super::scanner::Scanner;
 use super::token::{Kind, Mistake, Token};
 
@@ -24,7 +26,7 @@ pub(super) enum EventKind {
 
 pub(super) struct Scalar {
     pub(super) anchor: Option<String>,
-    /// In its long form; empty if there is none.
+    /// In its long form, as [`long_tag`] has it; empty if there is none.
     pub(super) tag: String,
     pub(super) value: String,
     /// Whether it has neither quotes nor a tag that counts.
@@ -37,8 +39,11 @@ pub(super) struct Parser<'a> {
     /// Where to go on after what has begun.
     states: Vec<State>,
     /// Handles of tags and what they stand for.
-    tags: Vec<(String, String)>,
+    tags: HashMap<String, String>,
 }
+
+/// The longest tag that counts.
+const LONGEST_TAG: &str = "tag:yaml.org,2002:timestamp";
 
 /// What comes next.
 #[derive(Clone, Copy)]
@@ -83,7 +88,7 @@ impl<'a> Parser<'a> {
             scanner: Scanner::new(body),
             state: State::Document,
             states: Vec::new(),
-            tags: Vec::new(),
+            tags: HashMap::new(),
         }
     }
 
@@ -144,7 +149,7 @@ impl<'a> Parser<'a> {
         empty(line)
     }
 
-    /// Takes the token that was peeked at; the kind of the next one, and where it begins.
+    /// Takes the token that was peeked at; the next one.
     fn after(&mut self) -> Result<&Token, Mistake> {
         self.scanner.take();
         self.scanner.peek()
@@ -187,19 +192,16 @@ impl<'a> Parser<'a> {
                 Kind::VersionDirective { major: 1, minor: 1 } => has_version = true,
                 Kind::VersionDirective { .. } => return wrong("found incompatible YAML document"),
                 Kind::TagDirective { handle, prefix } => {
-                    if self.tags.iter().any(|(known, _)| known == handle) {
+                    if self.tags.insert(handle.clone(), prefix.clone()).is_some() {
                         return wrong("found duplicate %TAG directive");
                     }
-                    self.tags.push((handle.clone(), prefix.clone()));
                 }
                 _ => break,
             }
             self.scanner.take();
         }
         for (handle, prefix) in [("!", "!"), ("!!", "tag:yaml.org,2002:")] {
-            if self.tags.iter().all(|(known, _)| known != handle) {
-                self.tags.push((handle.to_owned(), prefix.to_owned()));
-            }
+            self.tags.entry(handle.to_owned()).or_insert_with(|| prefix.to_owned());
         }
         Ok(())
     }
@@ -228,8 +230,8 @@ impl<'a> Parser<'a> {
         let tag = match tag {
             None => String::new(),
             Some((handle, suffix, _)) if handle.is_empty() => suffix,
-            Some((handle, suffix, line)) => match self.tags.iter().find(|(known, _)| *known == handle) {
-                Some((_, prefix)) => format!("{prefix}{suffix}"),
+            Some((handle, suffix, line)) => match self.tags.get(&handle) {
+                Some(prefix) => long_tag(prefix, &suffix),
                 None => return Err(Mistake::of_parser(line, "found undefined tag handle")),
             },
         };
@@ -441,6 +443,16 @@ fn empty(line: u64) -> Event {
         is_plain: true,
     };
     event(EventKind::Scalar(scalar), line)
+}
+
+/// A tag of two parts. Of one that is too long to count it is only the beginning, since a short handle may stand for much at
+/// many places.
+fn long_tag(prefix: &str, suffix: &str) -> String {
+    prefix
+        .chars()
+        .chain(suffix.chars())
+        .take(LONGEST_TAG.len() + 1)
+        .collect()
 }
 
 fn is_document_mark(kind: &Kind) -> bool {

@@ -30,20 +30,13 @@ const OF_YAML: &str = "tag:yaml.org,2002:";
 /// The real parser's text, for a text that is not what the tag says.
 pub(super) fn resolve(scalar: &Scalar) -> Result<Resolved, String> {
     let text = &scalar.value;
-    if scalar.tag.is_empty() && !scalar.is_plain {
-        return Ok(Resolved::Text(text.clone()));
-    }
     let tag = match scalar.tag.strip_prefix(OF_YAML) {
         Some("binary") => return binary(text),
-        Some(tag @ ("str" | "bool" | "int" | "float" | "null" | "timestamp")) => Some(tag),
-        _ if scalar.tag.is_empty() => None,
+        Some(tag @ ("bool" | "int" | "float" | "null" | "timestamp")) => tag,
+        None if scalar.tag.is_empty() && scalar.is_plain => return Ok(value_of(text)),
         _ => return Ok(Resolved::Text(text.clone())),
     };
-    if tag == Some("str") {
-        return Ok(Resolved::Text(text.clone()));
-    }
     let value = value_of(text);
-    let Some(tag) = tag else { return Ok(value) };
     let found = match &value {
         Resolved::Null => "null",
         Resolved::Bool(_) => "bool",
@@ -62,29 +55,20 @@ pub(super) fn resolve(scalar: &Scalar) -> Result<Resolved, String> {
 
 /// The value of a plain scalar.
 fn value_of(text: &str) -> Resolved {
-    let first = text.bytes().next();
-    let is_known = matches!(
-        first,
-        None | Some(
-            b'+' | b'-' | b'0'
-                ..=b'9' | b'y' | b'Y' | b'n' | b'N' | b't' | b'T' | b'f' | b'F' | b'o' | b'O' | b'~' | b'.'
-        )
-    );
-    let known = match text {
-        "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => Some(Resolved::Bool(true)),
-        "n" | "N" | "no" | "No" | "NO" | "false" | "False" | "FALSE" | "off" | "Off" | "OFF" => {
-            Some(Resolved::Bool(false))
+    match text {
+        "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => {
+            return Resolved::Bool(true);
         }
-        "" | "~" | "null" | "Null" | "NULL" => Some(Resolved::Null),
-        ".nan" | ".NaN" | ".NAN" => Some(Resolved::Float(f64::NAN)),
-        ".inf" | ".Inf" | ".INF" | "+.inf" | "+.Inf" | "+.INF" => Some(Resolved::Float(f64::INFINITY)),
-        "-.inf" | "-.Inf" | "-.INF" => Some(Resolved::Float(f64::NEG_INFINITY)),
-        _ => None,
-    };
-    if let Some(known) = known.filter(|_| is_known) {
-        return known;
+        "n" | "N" | "no" | "No" | "NO" | "false" | "False" | "FALSE" | "off" | "Off" | "OFF" => {
+            return Resolved::Bool(false);
+        }
+        "" | "~" | "null" | "Null" | "NULL" => return Resolved::Null,
+        ".nan" | ".NaN" | ".NAN" => return Resolved::Float(f64::NAN),
+        ".inf" | ".Inf" | ".INF" | "+.inf" | "+.Inf" | "+.INF" => return Resolved::Float(f64::INFINITY),
+        "-.inf" | "-.Inf" | "-.INF" => return Resolved::Float(f64::NEG_INFINITY),
+        _ => {}
     }
-    let number = match first {
+    let number = match text.bytes().next() {
         Some(b'.') => float(text).map(Resolved::Float),
         Some(b'+' | b'-' | b'0'..=b'9') => {
             let digits = text.replace('_', "");

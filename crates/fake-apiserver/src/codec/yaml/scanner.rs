@@ -399,6 +399,20 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
+    /// Puts a token of no length before the one of this number, or behind all.
+    ///
+    /// The one of this number may be gone: the bracket of an empty collection is no longer waited for, although a colon may
+    /// still make a key of it. The real scanner then puts the token behind all, too.
+    fn insert(&mut self, before: Option<usize>, kind: Kind, mark: Mark) {
+        let place = before.and_then(|number| number.checked_sub(self.taken));
+        let token = Token {
+            kind,
+            start: mark.line,
+            end: mark.line,
+        };
+        self.tokens.insert(place.unwrap_or(self.tokens.len()), token);
+    }
+
     /// Begins a block at a column if that is further in, with a token before the one of this number.
     fn roll(&mut self, column: i64, before: Option<usize>, kind: Kind, mark: Mark) -> Result<(), Mistake> {
         if self.in_flow() || self.indent >= column {
@@ -409,14 +423,16 @@ impl<'a> Scanner<'a> {
         if self.indents.len() > MAX_DEPTH {
             return self.mistake(&format!("exceeded max depth of {MAX_DEPTH}"));
         }
-        let token = Token {
-            kind,
-            start: mark.line,
-            end: mark.line,
-        };
-        let place = before.map_or(self.tokens.len(), |number| number - self.taken);
-        self.tokens.insert(place, token);
+        self.insert(before, kind, mark);
         Ok(())
+    }
+
+    /// Begins a block here, with what belongs to a block only, where that may stand; in a flow nothing begins.
+    fn begin_block(&mut self, kind: Kind, not_here: &str) -> Result<(), Mistake> {
+        if !self.in_flow() && !self.key_allowed {
+            return self.mistake(not_here);
+        }
+        self.roll(self.mark.column, None, kind, self.mark)
     }
 
     /// Ends the blocks that are further in than a column.
@@ -428,12 +444,10 @@ impl<'a> Scanner<'a> {
     }
 
     fn block_entry(&mut self) -> Result<(), Mistake> {
-        if !self.in_flow() {
-            if !self.key_allowed {
-                return self.mistake("block sequence entries are not allowed in this context");
-            }
-            self.roll(self.mark.column, None, Kind::BlockSequenceStart, self.mark)?;
-        }
+        self.begin_block(
+            Kind::BlockSequenceStart,
+            "block sequence entries are not allowed in this context",
+        )?;
         self.remove_key()?;
         self.key_allowed = true;
         self.indicator(Kind::BlockEntry, 1);
@@ -441,12 +455,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn key(&mut self) -> Result<(), Mistake> {
-        if !self.in_flow() {
-            if !self.key_allowed {
-                return self.mistake("mapping keys are not allowed in this context");
-            }
-            self.roll(self.mark.column, None, Kind::BlockMappingStart, self.mark)?;
-        }
+        self.begin_block(Kind::BlockMappingStart, "mapping keys are not allowed in this context")?;
         self.remove_key()?;
         self.key_allowed = !self.in_flow();
         self.indicator(Kind::Key, 1);
@@ -457,23 +466,16 @@ impl<'a> Scanner<'a> {
         let last = self.keys.len() - 1;
         if self.is_valid(last)? {
             let key = self.keys[last];
-            let token = Token {
-                kind: Kind::Key,
-                start: key.mark.line,
-                end: key.mark.line,
-            };
-            self.tokens.insert(key.token - self.taken, token);
+            self.insert(Some(key.token), Kind::Key, key.mark);
             self.roll(key.mark.column, Some(key.token), Kind::BlockMappingStart, key.mark)?;
             self.keys[last].is_possible = false;
             self.keys_by_token.remove(&key.token);
             self.key_allowed = false;
         } else {
-            if !self.in_flow() {
-                if !self.key_allowed {
-                    return self.mistake("mapping values are not allowed in this context");
-                }
-                self.roll(self.mark.column, None, Kind::BlockMappingStart, self.mark)?;
-            }
+            self.begin_block(
+                Kind::BlockMappingStart,
+                "mapping values are not allowed in this context",
+            )?;
             self.key_allowed = !self.in_flow();
         }
         self.indicator(Kind::Value, 1);

@@ -13,7 +13,7 @@ fn read(text: &[u8]) -> String {
 /// The JSON of a text, and what is wrong with its keys.
 fn keys(text: &str) -> (String, String) {
     let (json, findings) = to_json(text.as_bytes()).unwrap();
-    (String::from_utf8(json).unwrap(), findings.concat())
+    (String::from_utf8(json).unwrap(), findings.unwrap_or_default())
 }
 
 // [F18] what YAML 1.1 makes of plain scalars, and what tags do
@@ -44,6 +44,10 @@ fn scalars_are_those_of_yaml_1_1() {
             "[!!str 5, !!int \"7\", !!float 3, !!binary aGk=, !x y, ! 5, !!timestamp 2001-1-2]",
             r#"["5",7,3,"hi","y","5","2001-1-2"]"#,
         ),
+        (
+            "%TAG !e! tag:yaml.org,\n%TAG ! tag:yaml.org,2002:timestampe\n---\n[!e!2002:str 5, !<tag:yaml.org,2002:int> \"7\", !d x]",
+            r#"["5",7,"x"]"#,
+        ),
         ("a: |\n  x\n  y\nb: >-\n  x\n  y\n", r#"{"a":"x\ny\n","b":"x y"}"#),
         (".inf", "json: unsupported value: +Inf"),
         ("a: .nan", "json: unsupported value: NaN"),
@@ -71,6 +75,9 @@ fn the_first_document_is_read() {
         (" a: b\n c: d\n", r#"{"a":"b","c":"d"}"#),
         (" a: b\nc: d", r#"{"a":"b"}"#),
         ("{a: b}}", r#"{"a":"b"}"#),
+        // Of an empty collection the colon comes too late to make a key of it.
+        ("[]: b", "[]"),
+        ("{}: b", "{}"),
         ("%YAML 1.1\n---\na: b", r#"{"a":"b"}"#),
         ("%YAML 1.2\n---\na: b", "yaml: found incompatible YAML document"),
         ("%BAD\n---\na: b", "yaml: found unknown directive name"),
@@ -139,6 +146,9 @@ fn anchors_are_followed() {
     let bomb = std::iter::once("a0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned());
     let bomb: String = bomb.chain(levels).collect();
     assert_eq!(read(bomb.as_bytes()), "yaml: document contains excessive aliasing");
+    // Few nodes, but long ones: the real server would write gigabytes.
+    let long = format!("a: &a {}\nb: [{}x]", "x".repeat(1 << 20), "*a, ".repeat(4));
+    assert_eq!(read(long.as_bytes()), "yaml: document contains excessive aliasing");
 }
 
 // [F18] [F25] mistakes in the words of the real parser; depth costs no stack
@@ -154,6 +164,13 @@ fn mistakes_have_the_real_texts() {
         ("a: b\n c: d", "line 2: mapping values are not allowed in this context"),
         (r#""\q""#, "found unknown escape character"),
         ("a: @x", "found character that cannot start any token"),
+        ("- []: b", "did not find expected '-' indicator"),
+        ("a: 1\n[]: b", "line 1: did not find expected key"),
+        ("[[]: b]", "invalid map key: []interface {}{}"),
+        (
+            "%TAG !a! x\n%TAG !a! y\n---\na",
+            "line 1: found duplicate %TAG directive",
+        ),
         ("\0", "control characters are not allowed"),
     ] {
         assert_eq!(read(text.as_bytes()), format!("yaml: {why}"), "{text}");
@@ -162,4 +179,54 @@ fn mistakes_have_the_real_texts() {
     let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     assert_eq!(read(nested(9_000).as_bytes()), nested(9_000));
     assert_eq!(read(nested(10_001).as_bytes()), "yaml: exceeded max depth of 10000");
+}
+
+// [F25] tokens in any order are read or refused
+#[test]
+fn tokens_in_any_order_never_panic() {
+    const TOKENS: &[&str] = &[
+        "[",
+        "]",
+        "{",
+        "}",
+        ":",
+        ": ",
+        ",",
+        "- ",
+        "? ",
+        "\n",
+        "\n  ",
+        " ",
+        "\t",
+        "a",
+        "&a ",
+        "*a",
+        "!!str ",
+        "<<",
+        "\"",
+        "'",
+        "|",
+        ">",
+        "#",
+        "%TAG ! x\n",
+        "---",
+        "...",
+        "~",
+        "1",
+        "\\",
+        "\u{85}",
+        "\u{2028}",
+        "\u{e9}",
+    ];
+    let seed = 0x5eed_0018;
+    println!("seed {seed:#x}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut accepted = 0;
+    for _ in 0..10_000 {
+        let text: String = (0..random.usize(1..14))
+            .map(|_| TOKENS[random.usize(..TOKENS.len())])
+            .collect();
+        accepted += u32::from(to_json(text.as_bytes()).is_ok());
+    }
+    assert!((1_000..9_000).contains(&accepted), "{accepted} of these are good");
 }
