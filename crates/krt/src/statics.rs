@@ -60,9 +60,10 @@ impl<T: Keyed + PartialEq> StaticCollection<T> {
         let collection = Collection::add(shared, name, Vec::new(), Some(T::eq), |_| {
             Box::new(Source::new(Some(T::eq)))
         });
-        shared
+        let refused = shared
             .ingress
             .write(|state| state.add_source(collection.id(), Box::new(buffer)));
+        panics::drop_each(refused);
         Self { collection }
     }
 }
@@ -82,12 +83,17 @@ impl<T: Keyed> StaticCollection<T> {
         }
     }
 
-    /// Changes the buffer; what is returned is dropped without the lock.
+    /// Changes the buffer; does nothing once there is none. Neither what is returned nor what the change would have written is
+    /// dropped under the lock.
     fn write<R>(&self, write: impl FnOnce(&mut SourceBuffer<T>) -> R) -> Option<R> {
         let id = self.collection.id();
-        self.shared()
-            .ingress
-            .write(|state| state.source::<SourceBuffer<T>>(id).map(write))
+        let mut write = Some(write);
+        let written = self.shared().ingress.write(|state| {
+            let buffer = state.source::<SourceBuffer<T>>(id)?;
+            write.take().map(|write| write(buffer))
+        });
+        panics::drop_each(write);
+        written
     }
 
     /// Sets an object. If the collection has it already, dependants and handlers are told even if it is equal.
@@ -139,7 +145,7 @@ impl<T: Keyed> StaticCollection<T> {
                     Some(newer) => (version, all) = newer,
                     None => return,
                 },
-                done => return panics::drop_each(done),
+                done => return panics::drop_each(done.flatten().into_iter().flatten()),
             }
         }
     }
@@ -152,7 +158,7 @@ impl<T: Keyed> StaticCollection<T> {
     pub fn reset(&self, items: impl IntoIterator<Item = T>) {
         let items = items.into_iter().map(|item| (self.key(&item), Arc::new(item)));
         let items: Vec<_> = items.collect();
-        panics::drop_each(self.write(move |buffer| {
+        let replaced = self.write(move |buffer| {
             let mut replaced = buffer.clear();
             replaced.extend(
                 items
@@ -160,7 +166,8 @@ impl<T: Keyed> StaticCollection<T> {
                     .filter_map(|(key, item)| buffer.set(&key, item, Touch::IfDifferent)),
             );
             replaced
-        }));
+        });
+        panics::drop_each(replaced.into_iter().flatten());
     }
 
     /// The initial content is complete. What was written before belongs to it.
