@@ -7,11 +7,10 @@
 //! what is replaced is handed to the caller to be dropped.
 
 use std::any::Any;
-use std::sync::{Condvar, PoisonError};
 
 use super::id::NodeId;
 use super::node::Node;
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Condvar, Mutex};
 
 /// An operation on the graph, done between epochs.
 pub(crate) enum Operation {
@@ -131,12 +130,8 @@ impl Ingress {
                 return Some(state.take());
             }
             state.asleep = true;
-            state = self.park(state);
+            state = self.wake.wait(state);
         }
-    }
-
-    fn park<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        self.wake.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn is_closed(&self) -> bool {
