@@ -71,6 +71,11 @@ fn a_join_of_two_collections_follows_both() {
     services.update(Item::new("x/web", 0).selecting(&[("app", "db")]));
     rig.settle();
     assert_eq!(content(&endpoints), ["web=10"]);
+    pods.update(Item::new("x/p", 1).labels(&[("app", "db")]));
+    rig.settle();
+    assert_eq!(content(&endpoints), ["web=11"], "a pod's labels add it");
+    pods.update(Item::new("x/p", 1).labels(&[("app", "web")]));
+    rig.settle();
     pods.delete("x/q");
     rig.settle();
     assert_eq!(content(&endpoints), ["web=0"]);
@@ -241,6 +246,32 @@ fn outputs_of_many_inputs_are_owned_by_the_smallest_input_key() {
     input.delete("c");
     rig.settle();
     assert_eq!(log.take(), ["-x0=990", "-x1=991"]);
+}
+
+// [K13] one of many outputs changes by itself; neither their order nor a second one with the same key is a change
+#[test]
+fn each_of_many_outputs_is_gated_by_itself() {
+    let mut rig = Rig::with_strong_hashes();
+    let input = items(&rig, "input", &[("in", 0)]);
+    let many = rig.krt.many_collection("many", &input, |_, item| {
+        let changed = item.value;
+        let mut outputs: Vec<_> = (0..5000)
+            .map(|number| Item::new(&format!("x{number}"), if number == changed { -1 } else { number }))
+            .collect();
+        if changed % 2 == 1 {
+            outputs.reverse();
+        }
+        outputs.push(Item::new("x7", 77));
+        outputs
+    });
+    let log = Log::default();
+    let _handler = log.follow(&many);
+    rig.settle();
+    assert_eq!((log.take().len(), many.len()), (5000, 5000));
+    input.update(Item::new("in", 3));
+    rig.settle();
+    assert_eq!(log.take(), ["x0=-1>0", "x3=3>-1"]);
+    assert_eq!(many.get("x7").unwrap().value, 7, "the first one counts");
 }
 
 // [K13] two inputs that swap their keys in one epoch are decided once
@@ -474,4 +505,66 @@ fn a_map_keeps_the_keys() {
     rig.settle();
     assert_eq!(log.take(), [""; 0]);
     assert_eq!(tens.stats().panics, 1);
+}
+
+/// A value whose drop may panic.
+struct Brittle {
+    value: i64,
+    breaks: bool,
+}
+
+impl PartialEq for Brittle {
+    fn eq(&self, other: &Self) -> bool {
+        self.value == other.value
+    }
+}
+
+impl Keyed for Brittle {
+    fn key(&self) -> KeyRef<'_> {
+        KeyRef::Plain("brittle")
+    }
+}
+
+impl Drop for Brittle {
+    fn drop(&mut self) {
+        assert!(!self.breaks || std::thread::panicking(), "broken");
+    }
+}
+
+// Whatever becomes of a result, its drop is the user's code.
+#[test]
+fn a_result_that_is_not_used_may_panic_when_it_is_dropped() {
+    let mut rig = Rig::new();
+    let input = items(&rig, "input", &[("a", 10)]);
+    let unsynced = rig.krt.unsynced_collection::<Item>("unsynced");
+    let fetched = unsynced.clone();
+    let out = rig.krt.collection("out", &input, move |cx, item| {
+        if item.value == 21 {
+            cx.discard_result();
+        }
+        if item.value == 31 {
+            cx.fetch(fetched.query());
+        }
+        Some(Brittle {
+            value: item.value / 10,
+            breaks: item.value % 2 == 1,
+        })
+    });
+    // Equal to the one before, discarded, not used because of what it fetched, replaced, shadowed by another input's, deleted.
+    for (value, expected) in [(10, 1), (11, 1), (21, 1), (31, 1), (41, 4), (50, 5)] {
+        input.update(Item::new("a", value));
+        rig.settle();
+        assert_eq!(out.get("brittle").unwrap().value, expected);
+    }
+    input.update(Item::new("b", 61));
+    rig.settle();
+    input.update(Item::new("b", 71));
+    rig.settle();
+    assert_eq!(out.get("brittle").unwrap().value, 5);
+    input.delete("a");
+    rig.settle();
+    assert_eq!(out.get("brittle").unwrap().value, 7);
+    input.delete("b");
+    rig.settle();
+    assert!(out.is_empty());
 }
