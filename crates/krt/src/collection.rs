@@ -152,7 +152,7 @@ impl<T: Keyed> Collection<T> {
         self.inner.published.is_synced()
     }
 
-    /// Waits for [`has_synced`](Self::has_synced).
+    /// Waits for [`has_synced`](Self::has_synced); for ever, if the engine ends before.
     ///
     /// # Cancel safety
     ///
