@@ -236,7 +236,7 @@ impl Engine {
         }
     }
 
-    /// Removes the edges that nothing holds any more, lets run again whom a circle along them was refused, and ends the nodes that
+    /// Removes the edges that nothing holds any more, lets run again whom a cycle along them was refused, and ends the nodes that
     /// nobody reads any more.
     fn retire_edges(&mut self) {
         let removed = self.graph.remove_loose();
@@ -257,8 +257,8 @@ impl Engine {
         }
     }
 
-    /// The names along the circles that are refused at present.
-    pub(crate) fn circles(&self) -> Vec<Vec<String>> {
+    /// The names along the cycles that are refused at present.
+    pub(crate) fn cycles(&self) -> Vec<Vec<String>> {
         let paths = self.refused.iter().map(|refused| names(&self.meta, &refused.path));
         paths.collect()
     }

@@ -228,7 +228,7 @@ impl<'a> Context<'a> {
             self.scratch.edges.push((source, is_final));
         }
         if source == self.consumer {
-            // A circle of one, which is refused when the run is over.
+            // A cycle of one, which is refused when the run is over.
             return none;
         }
         let dep = self.deps.intern(self.consumer, source, query.filters, mode);

@@ -139,7 +139,7 @@ impl Krt {
     /// # Guarantees
     ///
     /// An object that equals the one before is no change, and nobody is told. If two inputs give an object with the same key, that
-    /// of the input with the smaller key counts. If the function panics, the input keeps its last object. A circle of fetches
+    /// of the input with the smaller key counts. If the function panics, the input keeps its last object. A cycle of fetches
     /// is refused in the same way.
     pub fn collection<I, O>(
         &self,

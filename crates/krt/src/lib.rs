@@ -68,7 +68,7 @@
 //! - *Sync*: a collection is synced when its inputs and what it fetched are and its initial state is computed.
 //! - *Teardown*: dropping or stopping frees everything.
 //! - *Panics* of transformations are contained for each input, which keeps its last good output.
-//! - *Circles* are refused, which is logged with the path, and never hang.
+//! - *Cycles* are refused, which is logged with the path, and never hang.
 //!
 //! Where panics abort the process (`panic = "abort"`), none of that can be contained.
 //!

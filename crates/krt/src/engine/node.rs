@@ -29,7 +29,7 @@ pub(crate) struct Run<'a> {
     pub(crate) graph: &'a mut Graph,
     pub(crate) schedule: &'a mut Schedule,
     pub(crate) deps: &'a mut Deps,
-    /// Inputs whose fetches would close a circle, with the way along it.
+    /// Inputs whose fetches would close a cycle, with the way along it.
     pub(crate) refused: &'a mut Vec<Refused>,
     /// For the names of nodes.
     pub(super) meta: &'a [Option<Meta>],

@@ -1,4 +1,4 @@
-//! Collections computed from others: outputs, dependencies, claims, panics, circles.
+//! Collections computed from others: outputs, dependencies, claims, panics, cycles.
 
 use super::*;
 
@@ -335,9 +335,9 @@ fn a_run_that_panicked_runs_again_when_what_it_fetched_changes() {
     assert_eq!(content(&out), ["a=1"]);
 }
 
-// [K16] a circle is an error with the path when the edge appears; everything else works
+// [K16] a cycle is an error with the path when the edge appears; everything else works
 #[test]
-fn a_circle_is_refused_with_its_path() {
+fn a_cycle_is_refused_with_its_path() {
     let mut rig = Rig::new();
     let input = items(&rig, "input", &[("a", 0), ("b", 0)]);
     let later: Arc<Mutex<Option<Collection<Item>>>> = Arc::default();
@@ -354,27 +354,27 @@ fn a_circle_is_refused_with_its_path() {
     let second = first.collection_of(&rig.krt, "second");
     *later.lock() = Some(second.clone());
     rig.settle();
-    assert_eq!(rig.stepper.circles(), [[""; 0]; 0]);
+    assert_eq!(rig.stepper.cycles(), [[""; 0]; 0]);
     input.update(Item::new("a", 1));
     input.update(Item::new("b", -1));
     rig.settle();
-    assert_eq!(rig.stepper.circles(), [["first", "second", "first"]]);
+    assert_eq!(rig.stepper.cycles(), [["first", "second", "first"]]);
     assert_eq!(
         content(&second),
         ["a=0", "b=-1"],
-        "the input with the circle keeps its last output"
+        "the input with the cycle keeps its last output"
     );
-    assert_eq!(first.stats().circles, 1);
+    assert_eq!(first.stats().cycles, 1);
     input.update(Item::new("a", -5));
     rig.settle();
-    assert_eq!(rig.stepper.circles(), [[""; 0]; 0]);
+    assert_eq!(rig.stepper.cycles(), [[""; 0]; 0]);
     assert_eq!(content(&second), ["a=-5", "b=-1"]);
     later.lock().take();
 }
 
-// [K38] a circle that was refused is allowed once one of its other edges is gone
+// [K38] a cycle that was refused is allowed once one of its other edges is gone
 #[test]
-fn a_refused_input_runs_again_when_the_circle_is_broken() {
+fn a_refused_input_runs_again_when_the_cycle_is_broken() {
     let mut rig = Rig::new();
     let one = items(&rig, "one", &[("a", 0)]);
     let two = items(&rig, "two", &[("b", 1)]);
@@ -399,18 +399,18 @@ fn a_refused_input_runs_again_when_the_circle_is_broken() {
     *later.lock() = Some(second.clone());
     one.update(Item::new("a", 1));
     rig.settle();
-    assert_eq!(rig.stepper.circles(), [["first", "second", "first"]]);
+    assert_eq!(rig.stepper.cycles(), [["first", "second", "first"]]);
     assert_eq!(content(&first), [""; 0]);
     two.update(Item::new("b", 0));
     rig.settle();
-    assert_eq!(rig.stepper.circles(), [[""; 0]; 0]);
+    assert_eq!(rig.stepper.cycles(), [[""; 0]; 0]);
     assert_eq!(content(&first), ["a=7"], "nothing changed for it but the edge");
     later.lock().take();
 }
 
 // [K16] a collection that fetches itself
 #[test]
-fn a_fetch_of_oneself_is_a_circle() {
+fn a_fetch_of_oneself_is_a_cycle() {
     let mut rig = Rig::new();
     let input = items(&rig, "input", &[("a", 1)]);
     let later: Arc<Mutex<Option<Collection<Item>>>> = Arc::default();
@@ -422,7 +422,7 @@ fn a_fetch_of_oneself_is_a_circle() {
     });
     *later.lock() = Some(own.clone());
     rig.settle();
-    assert_eq!(rig.stepper.circles(), [["own", "own"]]);
+    assert_eq!(rig.stepper.cycles(), [["own", "own"]]);
     assert!(own.has_synced() && own.is_empty());
     later.lock().take();
 }

@@ -3,7 +3,7 @@
 //! # Design
 //!
 //! An input runs if it changed or if a change concerns one of its dependencies. A run gives outputs, or keeps what the input gave
-//! before: because it asked for that, panicked, fetched what is not synced yet, or closed a circle. Results are staged and applied when
+//! before: because it asked for that, panicked, fetched what is not synced yet, or closed a cycle. Results are staged and applied when
 //! all dirty inputs have run; before the first sync they stay staged until the initial state is complete, so that it appears
 //! whole. A run that fetched what is not final leaves only its new edges behind: the node goes up and goes on from
 //! that input.
@@ -53,7 +53,7 @@ struct State {
     is_dirty: bool,
     /// It fetched what is not synced, and runs once that is.
     is_parked: bool,
-    /// A circle was refused to it.
+    /// A cycle was refused to it.
     is_refused: bool,
 }
 
@@ -211,7 +211,7 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
 
     /// Takes over the edges and dependencies of a run; tells what becomes of it if its result is not to be used.
     fn unused(&mut self, input: u32, object: &Arc<I>, run: &mut Run<'_>) -> Option<Outcome<O>> {
-        let Ok(circle) = self.take_edges(run) else {
+        let Ok(cycle) = self.take_edges(run) else {
             Counters::add(&self.counters.superseded, 1);
             run.deps.drop_fresh();
             return Some(Outcome::Superseded);
@@ -224,11 +224,11 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
             .commit(run.graph, input, &mut state.chain, &self.scratch.fetched);
         self.set_parked(input, self.scratch.parked);
         self.forget_refused(input, run.node, run.refused);
-        if let Some(path) = circle {
+        if let Some(path) = cycle {
             self.states[input as usize].is_refused = true;
-            Counters::add(&self.counters.circles, 1);
+            Counters::add(&self.counters.cycles, 1);
             let names = super::super::names(run.meta, &path).join(" -> ");
-            tracing::error!(collection = %self.counters.name, input = %object.key(), path = names, "a fetch would close a circle");
+            tracing::error!(collection = %self.counters.name, input = %object.key(), path = names, "a fetch would close a cycle");
             run.refused.push(Refused {
                 consumer: run.node,
                 input,
@@ -248,23 +248,23 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
         }
     }
 
-    /// Adds the edges that the run asked for; those that would close a circle are refused, and the dependencies on
-    /// their sources with them. A circle is the way along it.
+    /// Adds the edges that the run asked for; those that would close a cycle are refused, and the dependencies on
+    /// their sources with them. A cycle is the way along it.
     fn take_edges(&mut self, run: &mut Run<'_>) -> Result<Option<Vec<NodeId>>, Superseded> {
-        let mut circle = None;
+        let mut cycle = None;
         let mut superseded = false;
         for (source, is_final) in self.scratch.edges.drain(..) {
             if let Some(mut path) = run.graph.path(source, run.node) {
                 self.scratch.fetched.retain(|dep| run.deps.source(*dep) != source);
                 path.insert(0, run.node);
-                circle = Some(path);
+                cycle = Some(path);
                 continue;
             }
             let raised = run.graph.add_edge(run.node, source);
             run.schedule.follow(&raised);
             superseded |= !is_final;
         }
-        if superseded { Err(Superseded) } else { Ok(circle) }
+        if superseded { Err(Superseded) } else { Ok(cycle) }
     }
 
     fn set_parked(&mut self, input: u32, is_parked: bool) {
