@@ -71,8 +71,8 @@ pub struct Stats {
     pub panics: u64,
     /// Keys that several inputs claimed, counted whenever one of them changed.
     pub conflicts: u64,
-    /// Runs whose fetches would have closed a circle.
-    pub circles: u64,
+    /// Runs whose fetches would have closed a cycle.
+    pub cycles: u64,
 }
 
 impl<T: Keyed> Collection<T> {
@@ -152,7 +152,7 @@ impl<T: Keyed> Collection<T> {
         self.inner.published.is_synced()
     }
 
-    /// Waits for [`has_synced`](Self::has_synced).
+    /// Waits for [`has_synced`](Self::has_synced); for ever, if the engine ends before.
     ///
     /// # Cancel safety
     ///
@@ -292,7 +292,7 @@ impl<T: Keyed> Collection<T> {
             superseded: read(&counters.superseded),
             panics: read(&counters.panics),
             conflicts: read(&counters.conflicts),
-            circles: read(&counters.circles),
+            cycles: read(&counters.cycles),
         }
     }
 

@@ -142,9 +142,12 @@ impl Engine {
         self.schedule.begin(self.epoch);
         self.operate(cut.operations);
         for (node, changes) in cut.changes {
-            if let Some(own) = self.nodes.get_mut(node) {
-                own.ingest(changes);
-                self.schedule.push(node, &self.graph);
+            match self.nodes.get_mut(node) {
+                Some(own) => {
+                    own.ingest(changes);
+                    self.schedule.push(node, &self.graph);
+                }
+                None => panics::drop_each([changes]),
             }
         }
         while let Some(node) = self.schedule.pop() {
@@ -166,6 +169,7 @@ impl Engine {
             schedule: &mut self.schedule,
             deps: &mut self.deps,
             refused: &mut self.refused,
+            meta: &self.meta,
         });
         let (has_news, is_newly_synced) = (node.has_news(), node.is_newly_synced());
         self.nodes.put(id, node);
@@ -232,7 +236,7 @@ impl Engine {
         }
     }
 
-    /// Removes the edges that nothing holds any more, lets run again whom a circle along them was refused, and ends the nodes that
+    /// Removes the edges that nothing holds any more, lets run again whom a cycle along them was refused, and ends the nodes that
     /// nobody reads any more.
     fn retire_edges(&mut self) {
         let removed = self.graph.remove_loose();
@@ -253,16 +257,9 @@ impl Engine {
         }
     }
 
-    /// The names along the circles that are refused at present.
-    pub(crate) fn circles(&self) -> Vec<Vec<String>> {
-        let name = |node: &NodeId| {
-            let meta = self.meta.get(node.index()).and_then(Option::as_ref);
-            meta.map_or_else(|| format!("collection {}", node.0), |meta| meta.name.to_string())
-        };
-        let paths = self
-            .refused
-            .iter()
-            .map(|refused| refused.path.iter().map(name).collect());
+    /// The names along the cycles that are refused at present.
+    pub(crate) fn cycles(&self) -> Vec<Vec<String>> {
+        let paths = self.refused.iter().map(|refused| names(&self.meta, &refused.path));
         paths.collect()
     }
 
@@ -293,6 +290,15 @@ impl Engine {
             }
         }
     }
+}
+
+/// What the user calls these nodes.
+fn names(meta: &[Option<Meta>], nodes: &[NodeId]) -> Vec<String> {
+    let name = |node: &NodeId| {
+        let meta = meta.get(node.index()).and_then(Option::as_ref);
+        meta.map_or_else(|| format!("collection {}", node.0), |meta| meta.name.to_string())
+    };
+    nodes.iter().map(name).collect()
 }
 
 impl std::fmt::Debug for Engine {

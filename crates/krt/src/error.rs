@@ -10,13 +10,6 @@ pub enum Error {
     /// of transformations and handlers.
     #[error("this would wait for the engine from code that the engine runs")]
     InsideEngine,
-    /// Collections that fetch each other in a circle cannot be computed. The path names each of them, the first one again at the end. It
-    /// helps to remove one of the fetches.
-    #[error("collections depend on each other in a circle: {}", path.join(" -> "))]
-    Cycle {
-        /// The names along the circle.
-        path: Vec<String>,
-    },
     /// The collection has an index of this name. Keep the first one and use it in both places.
     #[error("collection {collection} already has an index {index}, made at {first}, asked for again at {second}")]
     IndexExists {

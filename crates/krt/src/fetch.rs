@@ -70,7 +70,7 @@ impl<T: fmt::Debug> fmt::Debug for Fetched<T> {
 }
 
 /// Reads by queries, so that a function of the user's works inside of transformations and outside: see [`Context`],
-/// [`Snapshot`](crate::Snapshot) and [`Live`](crate::Live).
+/// [`Snapshot`](crate::Snapshot) and [`Live`](crate::Live). Outside, a query without keys looks at each object of the collection.
 pub trait Read {
     /// The objects that match, in the order of their keys.
     fn fetch<T: Keyed>(&mut self, query: Query<'_, T>) -> Fetched<T>;
@@ -228,7 +228,7 @@ impl<'a> Context<'a> {
             self.scratch.edges.push((source, is_final));
         }
         if source == self.consumer {
-            // A circle of one, which is refused when the run is over.
+            // A cycle of one, which is refused when the run is over.
             return none;
         }
         let dep = self.deps.intern(self.consumer, source, query.filters, mode);

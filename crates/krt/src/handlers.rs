@@ -48,7 +48,8 @@ impl<T: Keyed> HandlerBuilder<T> {
         self
     }
 
-    /// Merges a backlog once it has more events than this; 4096 if nothing is said.
+    /// Merges a backlog that has more events than this; 4096 if nothing is said. While the handler is stuck, its backlog has at most
+    /// that many, or twice as many as different keys changed.
     pub fn merge_over(mut self, events: usize) -> Self {
         self.limit = Some(events);
         self
@@ -135,7 +136,7 @@ impl Registration {
         self.handler.is_synced()
     }
 
-    /// Waits for [`has_synced`](Self::has_synced).
+    /// Waits for [`has_synced`](Self::has_synced); for ever, if the collection is stopped or the engine ends before.
     ///
     /// # Cancel safety
     ///
@@ -145,7 +146,7 @@ impl Registration {
         Arc::clone(&self.progress).until(move || handler.is_synced())
     }
 
-    /// Removes the handler. A call that runs ends as it would; no other begins after this returns.
+    /// Removes the handler. A call that runs, or is just about to, ends as it would; no other is made after this returns.
     pub fn remove(self) {
         self.handler.end();
     }

@@ -46,7 +46,7 @@ impl<K: Eq + Hash + Clone + Send + Sync + 'static, T: Keyed> Index<K, T> {
 
     /// A query of the objects that have this value, to be narrowed further and fetched.
     ///
-    /// The value's `Hash` and `Eq` are called under a lock of the index.
+    /// The value's `Eq`, and `to_owned` if it is new to the index, are called under a lock of the index.
     pub fn at<Q>(&self, value: &Q) -> Query<'_, T>
     where
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,

@@ -174,6 +174,14 @@ impl Hashing {
         }
     }
 
+    /// The key as the engine keeps it.
+    pub(crate) fn keep(&self, key: KeyRef<'_>) -> Key {
+        Key {
+            text: key.to_arc(),
+            hash: self.key(key),
+        }
+    }
+
     fn bytes(&self, bytes: &[u8]) -> u64 {
         let mut hasher = self.state.build_hasher();
         hasher.write(bytes);

@@ -139,7 +139,7 @@ impl Krt {
     /// # Guarantees
     ///
     /// An object that equals the one before is no change, and nobody is told. If two inputs give an object with the same key, that
-    /// of the input with the smaller key counts. If the function panics, the input keeps its last object. A circle of fetches
+    /// of the input with the smaller key counts. If the function panics, the input keeps its last object. A cycle of fetches
     /// is refused in the same way.
     pub fn collection<I, O>(
         &self,
@@ -151,10 +151,7 @@ impl Krt {
         I: Keyed,
         O: Keyed + PartialEq,
     {
-        let f = move |cx: &mut Context<'_>, input: &Arc<I>, outputs: &mut Outputs<O>| {
-            outputs.extend(f(cx, input).map(Arc::new));
-        };
-        self.derive(name, Input::Collection(input.clone()), f)
+        self.many_collection(name, input, f)
     }
 
     /// A collection with any number of objects for each of the input's, each with a key of its own.
@@ -225,23 +222,16 @@ impl Krt {
     }
 
     /// A function that tells whether all that was written until now is settled.
-    pub(crate) fn is_settled(&self) -> impl Fn() -> bool + Send + Unpin + use<> {
+    fn is_settled(&self) -> impl FnMut() -> bool + Send + Unpin + use<> {
         let shared = Arc::clone(self.shared());
         let written = shared.ingress.written();
-        let applied_with = Mutex::new(None);
+        let mut applied_with = None;
         move || {
             let applied = shared.applied();
-            if applied.ended {
-                return true;
+            if applied_with.is_none() && applied.written >= written {
+                applied_with = Some(applied.epoch);
             }
-            let epoch = {
-                let mut epoch = applied_with.lock();
-                if epoch.is_none() && applied.written >= written {
-                    *epoch = Some(applied.epoch);
-                }
-                *epoch
-            };
-            epoch.is_some_and(|epoch| shared.is_settled(epoch))
+            applied.ended || applied_with.is_some_and(|epoch| shared.is_settled(epoch))
         }
     }
 
@@ -263,7 +253,8 @@ impl Krt {
     }
 
     /// Ends the engine and waits for its threads: for the epoch that is being computed, and for handlers that are being called. Nobody is
-    /// told anything; collections stay readable while there are handles.
+    /// told anything; collections stay readable while there are handles. An engine that a
+    /// [`Stepper`](crate::testing::Stepper) drives ends when that is dropped.
     ///
     /// # Errors
     ///
@@ -309,6 +300,10 @@ fn engine_thread(mut engine: Box<Engine>, shared: &Arc<Shared>) {
     struct Ended<'a>(&'a Arc<Shared>);
     impl Drop for Ended<'_> {
         fn drop(&mut self) {
+            if std::thread::panicking() {
+                tracing::error!(engine = %self.0.name, "the engine panicked, which is a bug of krt: nothing is computed any more");
+                crate::engine::panics::drop_each([self.0.ingress.close()]);
+            }
             self.0.set_ended();
         }
     }

@@ -68,14 +68,21 @@
 //! - *Sync*: a collection is synced when its inputs and what it fetched are and its initial state is computed.
 //! - *Teardown*: dropping or stopping frees everything.
 //! - *Panics* of transformations are contained for each input, which keeps its last good output.
-//! - *Circles* are refused, with the path, and never hang.
+//! - *Cycles* are refused, which is logged with the path, and never hang.
 //!
 //! Where panics abort the process (`panic = "abort"`), none of that can be contained.
 //!
 //! # Status
 //!
-//! The engine and its basic collections are here; sources from the API server are not yet. The layers below it,
-//! [`kclient`](https://docs.rs/kclient) and [`kube-client`](https://docs.rs/kube-client), stand on their own.
+//! The engine and its basic collections are here: static ones, derived ones with one or many outputs for each input, singletons, joins
+//! of a fixed set of members, indexes, triggers, and fetches by all filters. What is not built yet:
+//!
+//! - sources from the API server, the traits for the types of Kubernetes, and files as sources;
+//! - status collections and their writer, nested joins, groups of an index as a collection, collections made inside of transformations;
+//! - transactions over several sources, handlers of several collections;
+//! - the debugging views, metrics, and the answer to why something is not synced.
+//!
+//! The layers below it, [`kclient`](https://docs.rs/kclient) and [`kube-client`](https://docs.rs/kube-client), stand on their own.
 //!
 //! # Layout
 //!

@@ -103,7 +103,7 @@ pub(crate) struct Counters {
     pub(crate) superseded: AtomicU64,
     pub(crate) panics: AtomicU64,
     pub(crate) conflicts: AtomicU64,
-    pub(crate) circles: AtomicU64,
+    pub(crate) cycles: AtomicU64,
 }
 
 impl Counters {
@@ -114,7 +114,7 @@ impl Counters {
             superseded: AtomicU64::new(0),
             panics: AtomicU64::new(0),
             conflicts: AtomicU64::new(0),
-            circles: AtomicU64::new(0),
+            cycles: AtomicU64::new(0),
         }
     }
 

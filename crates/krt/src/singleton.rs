@@ -1,7 +1,6 @@
 //! Collections without an input: one value, or many values, computed from what they fetch; and one value that the program sets.
 
 use std::fmt;
-use std::future::Future;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -85,15 +84,6 @@ impl<T: Keyed> StaticSingleton<T> {
     /// The value, as published.
     pub fn get(&self) -> Option<Arc<T>> {
         self.source.list().pop()
-    }
-
-    /// Waits until the value is published that was there from the start.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is lost when it is dropped.
-    pub fn synced(&self) -> impl Future<Output = ()> + Send + Unpin + use<T> {
-        self.source.synced()
     }
 }
 

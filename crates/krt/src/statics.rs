@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::collection::Collection;
 use crate::engine::operator::source::{Source, SourceBuffer, Touch};
 use crate::engine::panics;
-use crate::key::{Key, KeyRef};
+use crate::key::{Hashing, Key, KeyRef};
 use crate::krt::Krt;
 use crate::traits::Keyed;
 
@@ -18,7 +18,8 @@ use crate::traits::Keyed;
 /// Writes take effect in the order in which they are made, also across collections. What is written to a key between two epochs is
 /// coalesced to the last value. A call of a method is never seen half done.
 ///
-/// Written inside of a transformation, a value is applied in the next epoch; transformations should not write.
+/// Written inside of a transformation, a value is applied in the next epoch; transformations should not write. Writes to a collection
+/// that was stopped, or whose engine has ended, do nothing.
 pub struct StaticCollection<T: Keyed> {
     collection: Collection<T>,
 }
@@ -49,45 +50,36 @@ impl<T: Keyed + PartialEq> StaticCollection<T> {
         let mut buffer = SourceBuffer::new(synced);
         for item in items {
             let item = Arc::new(item);
-            let key = item.key();
-            assert!(!key.is_empty(), "an item of {name} has an empty key");
-            let key = Key {
-                text: key.to_arc(),
-                hash: shared.hashing.key(key),
-            };
+            let key = key_of(&*item, name, &shared.hashing);
             buffer.set(&key, item, Touch::IfDifferent);
         }
         let collection = Collection::add(shared, name, Vec::new(), Some(T::eq), |_| {
             Box::new(Source::new(Some(T::eq)))
         });
-        shared
+        let refused = shared
             .ingress
             .write(|state| state.add_source(collection.id(), Box::new(buffer)));
+        panics::drop_each(refused);
         Self { collection }
     }
 }
 
 impl<T: Keyed> StaticCollection<T> {
-    /// The key that an item is kept under.
-    ///
-    /// # Panics
-    ///
-    /// If it is empty.
     fn key(&self, item: &T) -> Key {
-        let key = item.key();
-        assert!(!key.is_empty(), "an item of {} has an empty key", self.name());
-        Key {
-            text: key.to_arc(),
-            hash: self.shared().hashing.key(key),
-        }
+        key_of(item, self.name(), &self.shared().hashing)
     }
 
-    /// Changes the buffer; what is returned is dropped without the lock.
+    /// Changes the buffer; does nothing once there is none. Neither what is returned nor what the change would have written is
+    /// dropped under the lock.
     fn write<R>(&self, write: impl FnOnce(&mut SourceBuffer<T>) -> R) -> Option<R> {
         let id = self.collection.id();
-        self.shared()
-            .ingress
-            .write(|state| state.source::<SourceBuffer<T>>(id).map(write))
+        let mut write = Some(write);
+        let written = self.shared().ingress.write(|state| {
+            let buffer = state.source::<SourceBuffer<T>>(id)?;
+            write.take().map(|write| write(buffer))
+        });
+        panics::drop_each(write);
+        written
     }
 
     /// Sets an object. If the collection has it already, dependants and handlers are told even if it is equal.
@@ -121,8 +113,8 @@ impl<T: Keyed> StaticCollection<T> {
         panics::drop_each(self.write(|buffer| buffer.delete(hash, &text)));
     }
 
-    /// Deletes the objects for which the function says so, all at once. The function is called without locks, and again for
-    /// objects that others change meanwhile.
+    /// Deletes the objects for which the function says so, all at once. The function is called without locks, and again for all
+    /// objects if the collection is written to meanwhile.
     pub fn delete_where(&self, matches: impl Fn(&T) -> bool) {
         let latest = || self.write(|buffer| buffer.latest());
         let Some((mut version, mut all)) = latest() else { return };
@@ -139,7 +131,7 @@ impl<T: Keyed> StaticCollection<T> {
                     Some(newer) => (version, all) = newer,
                     None => return,
                 },
-                done => return panics::drop_each(done),
+                done => return panics::drop_each(done.flatten().into_iter().flatten()),
             }
         }
     }
@@ -152,7 +144,7 @@ impl<T: Keyed> StaticCollection<T> {
     pub fn reset(&self, items: impl IntoIterator<Item = T>) {
         let items = items.into_iter().map(|item| (self.key(&item), Arc::new(item)));
         let items: Vec<_> = items.collect();
-        panics::drop_each(self.write(move |buffer| {
+        let replaced = self.write(move |buffer| {
             let mut replaced = buffer.clear();
             replaced.extend(
                 items
@@ -160,13 +152,25 @@ impl<T: Keyed> StaticCollection<T> {
                     .filter_map(|(key, item)| buffer.set(&key, item, Touch::IfDifferent)),
             );
             replaced
-        }));
+        });
+        panics::drop_each(replaced.into_iter().flatten());
     }
 
     /// The initial content is complete. What was written before belongs to it.
     pub fn mark_synced(&self) {
         self.write(SourceBuffer::mark_synced);
     }
+}
+
+/// The key that an item is kept under.
+///
+/// # Panics
+///
+/// If it is empty.
+fn key_of(item: &impl Keyed, collection: &str, hashing: &Hashing) -> Key {
+    let key = item.key();
+    assert!(!key.is_empty(), "an item of {collection} has an empty key");
+    hashing.keep(key)
 }
 
 impl<T: Keyed> Deref for StaticCollection<T> {

@@ -1,9 +1,10 @@
 //! The one place where this crate's locks come from, so that a model checker can replace them.
 //!
-//! Owns: `Mutex` and `RwLock`, without poisoning: what runs under a lock of this crate changes nothing before it can panic, so a
+//! Owns: `Mutex`, `RwLock` and `Condvar`, without poisoning: what runs under a lock of this crate changes nothing before it can panic, so a
 //! lock that a panic went through guards a sound state.
 
 use std::sync::PoisonError;
+use std::time::Duration;
 
 pub(crate) use std::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 
@@ -36,5 +37,30 @@ impl<T> RwLock<T> {
 
     pub(crate) fn write(&self) -> RwLockWriteGuard<'_, T> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a thread waits for that holds a [`Mutex`].
+#[derive(Debug, Default)]
+pub(crate) struct Condvar(std::sync::Condvar);
+
+impl Condvar {
+    pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        self.0.wait(guard).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells also whether the time was up.
+    pub(crate) fn wait_timeout<'a, T>(&self, guard: MutexGuard<'a, T>, timeout: Duration) -> (MutexGuard<'a, T>, bool) {
+        let waited = self.0.wait_timeout(guard, timeout);
+        let (guard, result) = waited.unwrap_or_else(PoisonError::into_inner);
+        (guard, result.timed_out())
+    }
+
+    pub(crate) fn notify_one(&self) {
+        self.0.notify_one();
+    }
+
+    pub(crate) fn notify_all(&self) {
+        self.0.notify_all();
     }
 }

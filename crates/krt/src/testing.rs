@@ -88,9 +88,9 @@ impl Stepper {
         self.krt.shared().live_handlers()
     }
 
-    /// The names along each circle of fetches that is refused at present.
-    pub fn circles(&self) -> Vec<Vec<String>> {
-        self.engine.circles()
+    /// The names along each cycle of fetches that is refused at present.
+    pub fn cycles(&self) -> Vec<Vec<String>> {
+        self.engine.cycles()
     }
 
     #[cfg(test)]

@@ -14,8 +14,8 @@ pub type Labels = BTreeMap<String, String>;
 ///
 /// # Contract
 ///
-/// The key of a value never changes and is not empty. An empty key cannot be accepted: the value is dropped, which is counted and
-/// logged. A key that changes cannot be noticed.
+/// The key of a value never changes and is not empty. An empty key is refused by a panic: that of the call that sets the value, or
+/// of the transformation that gives it, where it is contained. A key that changes cannot be noticed.
 pub trait Keyed: Send + Sync + 'static {
     /// The key of this object.
     fn key(&self) -> KeyRef<'_>;

@@ -1,4 +1,4 @@
-//! Who depends on whom: edges between collections, their heights, and the circles that are refused.
+//! Who depends on whom: edges between collections, their heights, and the cycles that are refused.
 //!
 //! # Design
 //!
@@ -66,7 +66,7 @@ impl Graph {
     }
 
     /// The way along which `source` reads `consumer`, if there is one: from `source` to `consumer`. An edge the other way
-    /// round would close a circle.
+    /// round would close a cycle.
     pub(crate) fn path(&self, source: NodeId, consumer: NodeId) -> Option<Vec<NodeId>> {
         // Only what is at least as high as the one that is looked for can read it.
         let least = self.height(consumer);
@@ -95,7 +95,7 @@ impl Graph {
     }
 
     /// Adds an edge that nothing holds yet; it stays until the end of the epoch at least. Tells who was raised. Precondition: it
-    /// closes no circle.
+    /// closes no cycle.
     pub(crate) fn add_edge(&mut self, consumer: NodeId, source: NodeId) -> Vec<Raised> {
         if self.has_edge(consumer, source) {
             return Vec::new();
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn the_path_of_a_circle_names_each_node_on_it() {
+    fn the_path_of_a_cycle_names_each_node_on_it() {
         let [one, two, three, apart] = nodes();
         let mut graph = Graph::default();
         linked(&mut graph, two, one);

@@ -5,8 +5,10 @@
 //! # Design
 //!
 //! A handler that lags has its whole backlog merged into one batch, which leads from the state that it knows to that of the last
-//! epoch. The work is done by the engine's thread, which is the only one to add batches, without the lock; the handler
-//! finds nothing meanwhile, and is scheduled again afterwards.
+//! epoch. It does so itself when it comes to it. So that a handler that never comes costs neither memory nor time without bound,
+//! the engine's thread, which is the only one to add batches, does it too, but not before there is twice as much as was left
+//! the last time: the cost of merging is paid by the events that came in between. No lock is held for it; the handler finds
+//! nothing meanwhile, and is scheduled again afterwards.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -40,10 +42,19 @@ impl<T> Waiting<T> {
             synced,
         }
     }
+
+    /// What it counts in a backlog: its events, and itself, since an empty one is not free either.
+    fn size(&self) -> usize {
+        self.batch.len() + 1
+    }
 }
 
 struct State<T> {
     waiting: VecDeque<Waiting<T>>,
+    /// Invariant: how much waits.
+    size: usize,
+    /// More than this is merged by the engine.
+    merge_over: usize,
     /// Invariant: `None` while a thread runs it, and after the end.
     call: Option<Call<T>>,
     /// Whether a thread runs it or was asked to. Invariant: true if something waits.
@@ -59,13 +70,14 @@ struct State<T> {
 pub(crate) struct Handler<T> {
     name: Arc<str>,
     state: Mutex<State<T>>,
-    /// More events than this, in more than one batch, are merged. `None`: never.
-    limit: Option<usize>,
+    /// More than this, in more than one batch, is merged.
+    limit: usize,
     equal: Option<Equal<T>>,
     progress: Arc<Progress>,
 }
 
 impl<T: Send + Sync + 'static> Handler<T> {
+    /// Without a limit, nothing is merged.
     pub(crate) fn new(
         name: Arc<str>,
         call: Call<T>,
@@ -73,10 +85,13 @@ impl<T: Send + Sync + 'static> Handler<T> {
         equal: Option<Equal<T>>,
         progress: Arc<Progress>,
     ) -> Self {
+        let limit = limit.unwrap_or(usize::MAX);
         Self {
             name,
             state: Mutex::new(State {
                 waiting: VecDeque::new(),
+                size: 0,
+                merge_over: limit,
                 call: Some(call),
                 scheduled: false,
                 running: None,
@@ -95,19 +110,18 @@ impl<T: Send + Sync + 'static> Handler<T> {
         let (schedule, backlog) = {
             let mut state = self.state.lock();
             if state.ended {
-                return;
+                drop(state);
+                return panics::drop_each([batch]);
             }
+            state.size += batch.size();
             state.waiting.push_back(batch);
-            let events: usize = state.waiting.iter().map(|one| one.batch.len() + 1).sum();
-            let backlog = match self.limit {
-                Some(limit) if events > limit && state.waiting.len() > 1 => {
-                    state.merging = state.waiting.front().map(|one| one.first);
-                    std::mem::take(&mut state.waiting)
-                }
-                _ => VecDeque::new(),
-            };
-            let schedule = backlog.is_empty() && !std::mem::replace(&mut state.scheduled, true);
-            (schedule, backlog)
+            if state.size > state.merge_over && state.waiting.len() > 1 {
+                state.merging = state.waiting.front().map(|one| one.first);
+                state.size = 0;
+                (false, std::mem::take(&mut state.waiting))
+            } else {
+                (!std::mem::replace(&mut state.scheduled, true), VecDeque::new())
+            }
         };
         if schedule {
             pool.schedule(Arc::clone(self) as Arc<dyn Job>);
@@ -118,8 +132,11 @@ impl<T: Send + Sync + 'static> Handler<T> {
                 let mut state = self.state.lock();
                 state.merging = None;
                 if state.ended {
-                    return;
+                    drop(state);
+                    return panics::drop_each([merged]);
                 }
+                state.size = merged.size();
+                state.merge_over = self.limit.max(2 * merged.size());
                 state.waiting.push_back(merged);
                 !std::mem::replace(&mut state.scheduled, true)
             };
@@ -146,9 +163,9 @@ impl<T: Send + Sync + 'static> Handler<T> {
         self.progress.notify();
     }
 
-    /// Handles one batch; tells whether there may be another one.
+    /// Handles one batch, merged from all that waits if that is too much; tells whether there may be another one.
     fn run_one(&self) -> bool {
-        let (mut call, next) = {
+        let (mut call, next, more) = {
             let mut state = self.state.lock();
             if state.waiting.is_empty() || state.call.is_none() {
                 state.scheduled = false;
@@ -158,7 +175,20 @@ impl<T: Send + Sync + 'static> Handler<T> {
                 return false;
             };
             state.running = Some(next.first);
-            (call, next)
+            let more = if state.size > self.limit {
+                state.size = 0;
+                std::mem::take(&mut state.waiting)
+            } else {
+                state.size -= next.size();
+                VecDeque::new()
+            };
+            state.merge_over = self.limit;
+            (call, next, more)
+        };
+        let next = if more.is_empty() {
+            next
+        } else {
+            merge(std::iter::once(next).chain(more), self.equal)
         };
         if !next.batch.is_empty()
             && let Err(text) = panics::contain(|| call(&next.batch))
@@ -213,7 +243,7 @@ struct Net<T> {
 }
 
 /// One batch that leads to the same state, with the same start. Precondition: there is at least one.
-fn merge<T>(backlog: VecDeque<Waiting<T>>, equal: Option<Equal<T>>) -> Waiting<T> {
+fn merge<T>(backlog: impl IntoIterator<Item = Waiting<T>>, equal: Option<Equal<T>>) -> Waiting<T> {
     let is_same = |old: &Arc<T>, new: &Arc<T>| {
         Arc::ptr_eq(old, new) || equal.is_some_and(|equal| panics::contain(|| equal(old, new)).unwrap_or(false))
     };
@@ -229,7 +259,7 @@ fn merge<T>(backlog: VecDeque<Waiting<T>>, equal: Option<Equal<T>>) -> Waiting<T
             let new = event.new().cloned();
             if let Some(place) = places.get(key) {
                 let net = &mut nets[*place];
-                net.new = new;
+                panics::drop_each(std::mem::replace(&mut net.new, new));
                 if planted::has(Bug::MergedOld) {
                     net.old = event.old().cloned();
                 }
@@ -244,12 +274,14 @@ fn merge<T>(backlog: VecDeque<Waiting<T>>, equal: Option<Equal<T>>) -> Waiting<T
                 });
             }
         }
+        panics::drop_each([waiting]);
     }
     let told = nets.into_iter().filter_map(|net| {
         if let (Some(old), Some(new)) = (&net.old, &net.new)
             && !net.touched
             && is_same(old, new)
         {
+            panics::drop_each([net]);
             return None;
         }
         let event = Event::between(net.old, net.new)?;

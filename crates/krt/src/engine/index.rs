@@ -77,7 +77,7 @@ impl<K: IndexKey, T: 'static> Values<K, T> {
         }
     }
 
-    /// The value that equals `key`. The key's `Hash` and `Eq` are called, the latter under the lock of the values.
+    /// The value that equals `key`. Under the lock, the key's `Eq` and `to_owned` are called.
     pub(crate) fn intern<Q>(&self, key: &Q) -> Arc<Value<K, T>>
     where
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
@@ -186,26 +186,28 @@ impl<K: IndexKey, T: Send + Sync + 'static> StoreIndex<T> for TypedIndex<K, T> {
         old_values.extend(self.held[index].iter().map(|held| held.value.id));
         let mut extracted = std::mem::take(&mut self.extracted);
         extracted.clear();
-        if let Some(new) = new
-            && let Err(text) = panics::contain(|| (self.values.extract)(new, &mut extracted))
-        {
+        let (values, held) = (&self.values, &self.held[index]);
+        // All that is the user's: the function, and what the type of its values says of their equality, hashes and clones.
+        let changed = panics::contain(|| {
+            if let Some(new) = new {
+                (values.extract)(new, &mut extracted);
+            }
+            let is_same =
+                extracted.len() == held.len() && extracted.iter().zip(held).all(|(new, held)| *new == held.value.key);
+            (!is_same).then(|| extracted.iter().map(|key| values.intern(key)).collect())
+        });
+        let changed: Option<SmallVec<[_; 1]>> = changed.unwrap_or_else(|text| {
             tracing::error!(
                 panic = text,
                 "the function of an index panicked: the object leaves the index"
             );
-            extracted.clear();
-        }
-        let is_same = extracted.len() == self.held[index].len()
-            && extracted
-                .iter()
-                .zip(&self.held[index])
-                .all(|(new, held)| *new == held.value.key);
-        if !is_same {
+            Some(SmallVec::new())
+        });
+        if let Some(changed) = changed {
             for held in std::mem::take(&mut self.held[index]) {
                 self.remove(&held);
             }
-            for key in &extracted {
-                let value = self.values.intern(key);
+            for value in changed {
                 if !self.held[index].iter().any(|held| held.value.id == value.id) {
                     self.add(id, value);
                 }

@@ -7,11 +7,10 @@
 //! what is replaced is handed to the caller to be dropped.
 
 use std::any::Any;
-use std::sync::{Condvar, PoisonError};
 
-use super::id::{NodeId, id32};
+use super::id::NodeId;
 use super::node::Node;
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Condvar, Mutex};
 
 /// An operation on the graph, done between epochs.
 pub(crate) enum Operation {
@@ -131,12 +130,8 @@ impl Ingress {
                 return Some(state.take());
             }
             state.asleep = true;
-            state = self.park(state);
+            state = self.wake.wait(state);
         }
-    }
-
-    fn park<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        self.wake.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -147,6 +142,7 @@ impl Ingress {
     pub(crate) fn close(&self) -> impl Sized {
         self.write(|state| {
             state.closed = true;
+            state.changed.clear();
             (
                 std::mem::take(&mut state.operations),
                 std::mem::take(&mut state.sources),
@@ -175,9 +171,10 @@ impl State {
         None
     }
 
-    pub(crate) fn add_source(&mut self, node: NodeId, buffer: Box<dyn Buffer>) {
+    /// Gives a node its buffer; gives it back if nothing is accepted any more.
+    pub(crate) fn add_source(&mut self, node: NodeId, buffer: Box<dyn Buffer>) -> Option<Box<dyn Buffer>> {
         if self.closed {
-            return;
+            return Some(buffer);
         }
         if node.index() >= self.sources.len() {
             self.sources.resize_with(node.index() + 1, || None);
@@ -187,6 +184,7 @@ impl State {
             is_changed: true,
         });
         self.changed.push(node);
+        None
     }
 
     /// The buffer of a source, which counts as changed. `None` after the end.
@@ -201,7 +199,7 @@ impl State {
 
     /// Forgets a node, whose number may be given out again. Returns its buffer, to be dropped.
     pub(crate) fn free(&mut self, node: NodeId) -> impl Sized + use<> {
-        self.free.push(id32(node.index()));
+        self.free.push(node.0);
         self.remove_source(node)
     }
 

@@ -15,7 +15,7 @@ use super::pool::{Job, Pool};
 use super::published::Published;
 use super::schedule::Schedule;
 use super::store::{IdsFrom, Store, StoreIndex};
-use super::{Nodes, panics};
+use super::{Meta, Nodes, panics};
 use crate::event::{Event, Told};
 use crate::shared::Shared;
 
@@ -29,8 +29,10 @@ pub(crate) struct Run<'a> {
     pub(crate) graph: &'a mut Graph,
     pub(crate) schedule: &'a mut Schedule,
     pub(crate) deps: &'a mut Deps,
-    /// Inputs whose fetches would close a circle, with the way along it.
+    /// Inputs whose fetches would close a cycle, with the way along it.
     pub(crate) refused: &'a mut Vec<Refused>,
+    /// For the names of nodes.
+    pub(super) meta: &'a [Option<Meta>],
 }
 
 /// An input that asked for an edge which cannot be.
@@ -168,8 +170,9 @@ impl<T: Send + Sync + 'static> Node for Cell<T> {
     }
 
     fn ingest(&mut self, changes: Box<dyn Any + Send>) {
-        if let Some(operator) = &mut self.operator {
-            operator.ingest(changes);
+        match &mut self.operator {
+            Some(operator) => operator.ingest(changes),
+            None => panics::drop_each([changes]),
         }
     }
 
@@ -228,6 +231,7 @@ impl<T: Send + Sync + 'static> Node for Cell<T> {
             for handler in &self.handlers {
                 handler.push(Waiting::new(epoch, Arc::clone(&told), synced), pool);
             }
+            panics::drop_each([told]);
         }
         self.drop_values();
     }

@@ -7,12 +7,12 @@
 //! are handlers, and one that blocks blocks only itself.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::inside;
 use super::progress::Progress;
-use crate::sync::Mutex;
+use crate::sync::{Condvar, Mutex};
 
 /// A handler, with its type erased.
 pub(crate) trait Job: Send + Sync {
@@ -55,7 +55,7 @@ impl Pool {
                 idle: 0,
                 threads: 0,
             }),
-            wake: Condvar::new(),
+            wake: Condvar::default(),
             progress,
         }
     }
@@ -93,7 +93,8 @@ impl Pool {
         }
     }
 
-    /// Starts a thread that was counted already. If the system has none, those that are there do the work, later.
+    /// Starts a thread that was counted already. If the system has none, those that are there do the work, later; if none is there,
+    /// the one that is started for the next job.
     fn spawn(self: &Arc<Self>) {
         let pool = Arc::clone(self);
         let name = format!("krt {} handler", self.name);
@@ -122,11 +123,10 @@ impl Pool {
                 return Some(job);
             }
             state.idle += 1;
-            let waited = self.wake.wait_timeout(state, IDLE);
-            let (after, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            let (after, timed_out) = self.wake.wait_timeout(state, IDLE);
             state = after;
             state.idle -= 1;
-            if timeout.timed_out() && state.ready.is_empty() {
+            if timed_out && state.ready.is_empty() {
                 break;
             }
         }

@@ -2,6 +2,7 @@
 //!
 //! No runtime is involved: whoever makes progress calls [`Progress::notify`], and each waiter looks again.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,41 +10,64 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
+use super::panics;
 use crate::sync::Mutex;
 
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
-    /// Invariant: a waiter that found its condition false after it came in here is woken by the next `notify`.
-    waiting: Mutex<Vec<Waker>>,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    /// By waiter. Invariant: a waiter that found its condition false after it came in here is woken by the next `notify`; one that
+    /// was dropped is not in here.
+    wakers: BTreeMap<u64, Waker>,
+    /// The number of the last waiter.
+    last: u64,
 }
 
 impl Progress {
     /// Something may have come true. No lock is held while the wakers, which are the user's, are called.
     pub(crate) fn notify(&self) {
-        let waiting = std::mem::take(&mut *self.waiting.lock());
-        for waker in waiting {
-            waker.wake();
+        let wakers = std::mem::take(&mut self.waiting.lock().wakers);
+        for waker in wakers.into_values() {
+            if let Err(text) = panics::contain(|| waker.wake()) {
+                tracing::error!(panic = text, "a waker panicked");
+            }
         }
     }
 
-    fn register(&self, waker: &Waker) {
+    /// Has a waiter woken by the next `notify`. It gets its number here.
+    fn register(&self, number: &mut Option<u64>, waker: &Waker) {
         let new = waker.clone();
-        let mut waiting = self.waiting.lock();
-        if !waiting.iter().any(|own| own.will_wake(&new)) {
-            waiting.push(new);
-        }
+        let replaced = {
+            let mut waiting = self.waiting.lock();
+            let number = *number.get_or_insert_with(|| {
+                waiting.last += 1;
+                waiting.last
+            });
+            waiting.wakers.insert(number, new)
+        };
+        panics::drop_each(replaced);
+    }
+
+    fn forget(&self, number: u64) {
+        let waker = self.waiting.lock().wakers.remove(&number);
+        panics::drop_each(waker);
     }
 
     /// A future that is ready once `is_true` is.
-    pub(crate) fn until<F: Fn() -> bool>(self: Arc<Self>, is_true: F) -> Until<F> {
+    pub(crate) fn until<F: FnMut() -> bool>(self: Arc<Self>, is_true: F) -> Until<F> {
         Until {
             progress: self,
             is_true,
+            number: None,
         }
     }
 
     /// Blocks the thread until `is_true` is, or until the time is up; tells whether it is true.
-    pub(crate) fn block_until(self: &Arc<Self>, timeout: Duration, is_true: impl Fn() -> bool + Unpin) -> bool {
+    pub(crate) fn block_until(self: &Arc<Self>, timeout: Duration, is_true: impl FnMut() -> bool + Unpin) -> bool {
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
         let deadline = Instant::now().checked_add(timeout);
         let mut until = Arc::clone(self).until(is_true);
@@ -76,21 +100,73 @@ impl Wake for Unpark {
 pub(crate) struct Until<F> {
     progress: Arc<Progress>,
     is_true: F,
+    /// Its number, once it waits.
+    number: Option<u64>,
 }
 
-impl<F: Fn() -> bool + Unpin> Future for Until<F> {
+impl<F: FnMut() -> bool + Unpin> Future for Until<F> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let own = self.get_mut();
         // Registered before the look that counts, so that nothing can come true unnoticed in between.
-        if (self.is_true)() {
+        if (own.is_true)() {
             return Poll::Ready(());
         }
-        self.progress.register(context.waker());
-        if (self.is_true)() {
+        own.progress.register(&mut own.number, context.waker());
+        if (own.is_true)() {
             Poll::Ready(())
         } else {
             Poll::Pending
         }
+    }
+}
+
+impl<F> Drop for Until<F> {
+    fn drop(&mut self) {
+        if let Some(number) = self.number {
+            self.progress.forget(number);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Panics;
+
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("a waker of the user's");
+        }
+    }
+
+    fn poll(until: &mut (impl Future<Output = ()> + Unpin), waker: &Waker) -> Poll<()> {
+        Pin::new(until).poll(&mut Context::from_waker(waker))
+    }
+
+    #[test]
+    fn a_waiter_that_is_dropped_leaves_nothing() {
+        let progress = Arc::new(Progress::default());
+        let mut waits = Arc::clone(&progress).until(|| false);
+        for _ in 0..3 {
+            assert_eq!(poll(&mut waits, Waker::noop()), Poll::Pending);
+            assert_eq!(progress.waiting.lock().wakers.len(), 1);
+        }
+        drop(waits);
+        assert_eq!(progress.waiting.lock().wakers.len(), 0);
+    }
+
+    #[test]
+    fn a_waker_that_panics_keeps_nobody_asleep() {
+        let progress = Arc::new(Progress::default());
+        let [mut first, mut second] = [(); 2].map(|()| Arc::clone(&progress).until(|| false));
+        let woken = Arc::new(Unpark(std::thread::current()));
+        assert_eq!(poll(&mut first, &Waker::from(Arc::new(Panics))), Poll::Pending);
+        assert_eq!(poll(&mut second, &Waker::from(Arc::clone(&woken))), Poll::Pending);
+        progress.notify();
+        std::thread::park();
+        assert_eq!(Arc::strong_count(&woken), 1, "woken, and forgotten");
     }
 }

@@ -142,13 +142,13 @@ impl<T: Send + Sync + 'static> Store<T> {
 
     /// Sets the value of an id that has a key, unless it is equal to the one that is there.
     pub(crate) fn update(&mut self, id: u32, new: Option<Arc<T>>, equal: Equal<T>) {
-        if let (Some(old), Some(new)) = (self.get(id), &new)
-            && (Arc::ptr_eq(old, new)
-                || panics::contain(|| equal(old, new)).unwrap_or(false)
+        if let (Some(old), Some(own)) = (self.get(id), &new)
+            && (Arc::ptr_eq(old, own)
+                || panics::contain(|| equal(old, own)).unwrap_or(false)
                 || planted::has(Bug::GateClosed))
             && !planted::has(Bug::GateOpen)
         {
-            return;
+            return panics::drop_each(new);
         }
         self.put(id, new);
     }

@@ -1,4 +1,4 @@
-//! Collections computed from others: outputs, dependencies, claims, panics, circles.
+//! Collections computed from others: outputs, dependencies, claims, panics, cycles.
 
 use super::*;
 
@@ -71,6 +71,11 @@ fn a_join_of_two_collections_follows_both() {
     services.update(Item::new("x/web", 0).selecting(&[("app", "db")]));
     rig.settle();
     assert_eq!(content(&endpoints), ["web=10"]);
+    pods.update(Item::new("x/p", 1).labels(&[("app", "db")]));
+    rig.settle();
+    assert_eq!(content(&endpoints), ["web=11"], "a pod's labels add it");
+    pods.update(Item::new("x/p", 1).labels(&[("app", "web")]));
+    rig.settle();
     pods.delete("x/q");
     rig.settle();
     assert_eq!(content(&endpoints), ["web=0"]);
@@ -243,6 +248,32 @@ fn outputs_of_many_inputs_are_owned_by_the_smallest_input_key() {
     assert_eq!(log.take(), ["-x0=990", "-x1=991"]);
 }
 
+// [K13] one of many outputs changes by itself; neither their order nor a second one with the same key is a change
+#[test]
+fn each_of_many_outputs_is_gated_by_itself() {
+    let mut rig = Rig::with_strong_hashes();
+    let input = items(&rig, "input", &[("in", 0)]);
+    let many = rig.krt.many_collection("many", &input, |_, item| {
+        let changed = item.value;
+        let mut outputs: Vec<_> = (0..5000)
+            .map(|number| Item::new(&format!("x{number}"), if number == changed { -1 } else { number }))
+            .collect();
+        if changed % 2 == 1 {
+            outputs.reverse();
+        }
+        outputs.push(Item::new("x7", 77));
+        outputs
+    });
+    let log = Log::default();
+    let _handler = log.follow(&many);
+    rig.settle();
+    assert_eq!((log.take().len(), many.len()), (5000, 5000));
+    input.update(Item::new("in", 3));
+    rig.settle();
+    assert_eq!(log.take(), ["x0=-1>0", "x3=3>-1"]);
+    assert_eq!(many.get("x7").unwrap().value, 7, "the first one counts");
+}
+
 // [K13] two inputs that swap their keys in one epoch are decided once
 #[test]
 fn a_swap_of_claims_in_one_epoch_is_one_update_for_each_key() {
@@ -304,9 +335,9 @@ fn a_run_that_panicked_runs_again_when_what_it_fetched_changes() {
     assert_eq!(content(&out), ["a=1"]);
 }
 
-// [K16] a circle is an error with the path when the edge appears; everything else works
+// [K16] a cycle is an error with the path when the edge appears; everything else works
 #[test]
-fn a_circle_is_refused_with_its_path() {
+fn a_cycle_is_refused_with_its_path() {
     let mut rig = Rig::new();
     let input = items(&rig, "input", &[("a", 0), ("b", 0)]);
     let later: Arc<Mutex<Option<Collection<Item>>>> = Arc::default();
@@ -323,27 +354,27 @@ fn a_circle_is_refused_with_its_path() {
     let second = first.collection_of(&rig.krt, "second");
     *later.lock() = Some(second.clone());
     rig.settle();
-    assert_eq!(rig.stepper.circles(), [[""; 0]; 0]);
+    assert_eq!(rig.stepper.cycles(), [[""; 0]; 0]);
     input.update(Item::new("a", 1));
     input.update(Item::new("b", -1));
     rig.settle();
-    assert_eq!(rig.stepper.circles(), [["first", "second", "first"]]);
+    assert_eq!(rig.stepper.cycles(), [["first", "second", "first"]]);
     assert_eq!(
         content(&second),
         ["a=0", "b=-1"],
-        "the input with the circle keeps its last output"
+        "the input with the cycle keeps its last output"
     );
-    assert_eq!(first.stats().circles, 1);
+    assert_eq!(first.stats().cycles, 1);
     input.update(Item::new("a", -5));
     rig.settle();
-    assert_eq!(rig.stepper.circles(), [[""; 0]; 0]);
+    assert_eq!(rig.stepper.cycles(), [[""; 0]; 0]);
     assert_eq!(content(&second), ["a=-5", "b=-1"]);
     later.lock().take();
 }
 
-// [K38] a circle that was refused is allowed once one of its other edges is gone
+// [K38] a cycle that was refused is allowed once one of its other edges is gone
 #[test]
-fn a_refused_input_runs_again_when_the_circle_is_broken() {
+fn a_refused_input_runs_again_when_the_cycle_is_broken() {
     let mut rig = Rig::new();
     let one = items(&rig, "one", &[("a", 0)]);
     let two = items(&rig, "two", &[("b", 1)]);
@@ -368,18 +399,18 @@ fn a_refused_input_runs_again_when_the_circle_is_broken() {
     *later.lock() = Some(second.clone());
     one.update(Item::new("a", 1));
     rig.settle();
-    assert_eq!(rig.stepper.circles(), [["first", "second", "first"]]);
+    assert_eq!(rig.stepper.cycles(), [["first", "second", "first"]]);
     assert_eq!(content(&first), [""; 0]);
     two.update(Item::new("b", 0));
     rig.settle();
-    assert_eq!(rig.stepper.circles(), [[""; 0]; 0]);
+    assert_eq!(rig.stepper.cycles(), [[""; 0]; 0]);
     assert_eq!(content(&first), ["a=7"], "nothing changed for it but the edge");
     later.lock().take();
 }
 
 // [K16] a collection that fetches itself
 #[test]
-fn a_fetch_of_oneself_is_a_circle() {
+fn a_fetch_of_oneself_is_a_cycle() {
     let mut rig = Rig::new();
     let input = items(&rig, "input", &[("a", 1)]);
     let later: Arc<Mutex<Option<Collection<Item>>>> = Arc::default();
@@ -391,7 +422,7 @@ fn a_fetch_of_oneself_is_a_circle() {
     });
     *later.lock() = Some(own.clone());
     rig.settle();
-    assert_eq!(rig.stepper.circles(), [["own", "own"]]);
+    assert_eq!(rig.stepper.cycles(), [["own", "own"]]);
     assert!(own.has_synced() && own.is_empty());
     later.lock().take();
 }
@@ -474,4 +505,66 @@ fn a_map_keeps_the_keys() {
     rig.settle();
     assert_eq!(log.take(), [""; 0]);
     assert_eq!(tens.stats().panics, 1);
+}
+
+/// A value whose drop may panic.
+struct Brittle {
+    value: i64,
+    breaks: bool,
+}
+
+impl PartialEq for Brittle {
+    fn eq(&self, other: &Self) -> bool {
+        self.value == other.value
+    }
+}
+
+impl Keyed for Brittle {
+    fn key(&self) -> KeyRef<'_> {
+        KeyRef::Plain("brittle")
+    }
+}
+
+impl Drop for Brittle {
+    fn drop(&mut self) {
+        assert!(!self.breaks || std::thread::panicking(), "broken");
+    }
+}
+
+// Whatever becomes of a result, its drop is the user's code.
+#[test]
+fn a_result_that_is_not_used_may_panic_when_it_is_dropped() {
+    let mut rig = Rig::new();
+    let input = items(&rig, "input", &[("a", 10)]);
+    let unsynced = rig.krt.unsynced_collection::<Item>("unsynced");
+    let fetched = unsynced.clone();
+    let out = rig.krt.collection("out", &input, move |cx, item| {
+        if item.value == 21 {
+            cx.discard_result();
+        }
+        if item.value == 31 {
+            cx.fetch(fetched.query());
+        }
+        Some(Brittle {
+            value: item.value / 10,
+            breaks: item.value % 2 == 1,
+        })
+    });
+    // Equal to the one before, discarded, not used because of what it fetched, replaced, shadowed by another input's, deleted.
+    for (value, expected) in [(10, 1), (11, 1), (21, 1), (31, 1), (41, 4), (50, 5)] {
+        input.update(Item::new("a", value));
+        rig.settle();
+        assert_eq!(out.get("brittle").unwrap().value, expected);
+    }
+    input.update(Item::new("b", 61));
+    rig.settle();
+    input.update(Item::new("b", 71));
+    rig.settle();
+    assert_eq!(out.get("brittle").unwrap().value, 5);
+    input.delete("a");
+    rig.settle();
+    assert_eq!(out.get("brittle").unwrap().value, 7);
+    input.delete("b");
+    rig.settle();
+    assert!(out.is_empty());
 }

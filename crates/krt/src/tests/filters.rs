@@ -156,6 +156,42 @@ fn an_index_is_a_condition_like_others() {
     );
 }
 
+/// The value of an index that cannot always be compared.
+#[derive(Clone, Eq)]
+struct Touchy(i64);
+
+impl PartialEq for Touchy {
+    fn eq(&self, other: &Self) -> bool {
+        assert!((self.0, other.0) != (13, 13), "unlucky");
+        self.0 == other.0
+    }
+}
+
+impl std::hash::Hash for Touchy {
+    fn hash<H: std::hash::Hasher>(&self, hasher: &mut H) {
+        self.0.hash(hasher);
+    }
+}
+
+// What cannot be compared is treated as what cannot be extracted: its object leaves the index.
+#[test]
+fn an_object_leaves_an_index_whose_values_panic() {
+    let mut rig = Rig::new();
+    let others = items(&rig, "others", &[("a", 1), ("b", 1)]);
+    let by_value = others.index_by("value", |item| Touchy(item.value)).unwrap();
+    let log = Log::default();
+    let _watch = watch(&rig, &log, move |cx| cx.fetch(by_value.at(&Touchy(1))));
+    rig.settle();
+    assert_eq!(log.take(), ["[a b]"]);
+    let mut seen = Vec::new();
+    for (key, value) in [("a", 13), ("a", 13), ("b", 13), ("a", 1), ("b", 1)] {
+        others.update(Item::new(key, value));
+        rig.settle();
+        seen.push(log.take().join(""));
+    }
+    assert_eq!(seen, ["[b]", "", "[]", "[a]", "[a b]"]);
+}
+
 // [K10] a closure next to an indexed fetch: both are right, and the indexed one stays indexed
 #[test]
 fn a_closure_does_not_make_other_fetches_slower() {

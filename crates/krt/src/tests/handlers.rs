@@ -1,6 +1,7 @@
 //! Handlers: initial state, removal, merging, panics.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
 
@@ -202,4 +203,46 @@ fn a_handler_may_write_and_drop_handles() {
     rig.settle();
     assert_eq!(content(&copies), ["a=1"]);
     assert_eq!(rig.stepper.collections(), 2, "the other one has ended");
+}
+
+/// An item that counts how often it is compared.
+struct Counted(String, Arc<AtomicU64>);
+
+impl PartialEq for Counted {
+    fn eq(&self, other: &Self) -> bool {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0 == other.0
+    }
+}
+
+impl Keyed for Counted {
+    fn key(&self) -> KeyRef<'_> {
+        KeyRef::Plain(&self.0)
+    }
+}
+
+// A handler that is stuck costs the engine no more than what happens, however much waits for it.
+#[test]
+fn a_long_backlog_is_not_merged_again_for_each_epoch() {
+    let mut rig = Rig::with_strong_hashes();
+    let compared = Arc::new(AtomicU64::new(0));
+    let item = |number| Counted(format!("k{number}"), Arc::clone(&compared));
+    let source = rig.krt.static_collection("source", (0..1000).map(item));
+    let sizes: Arc<Mutex<Vec<usize>>> = Arc::default();
+    let told = Arc::clone(&sizes);
+    let _handler = source
+        .handler()
+        .merge_over(0)
+        .on_batch(move |batch| told.lock().push(batch.len()));
+    rig.settle();
+    (0..1000).for_each(|number| source.update(item(number)));
+    rig.step();
+    for _ in 0..500 {
+        source.update(item(7));
+        rig.step();
+    }
+    rig.settle();
+    assert_eq!(*sizes.lock(), [1000, 1000]);
+    let compared = compared.load(Ordering::Relaxed);
+    assert!(compared < 10_000, "{compared} comparisons for 1500 events");
 }

@@ -193,3 +193,47 @@ fn a_trigger_has_its_dependants_run() {
         (vec!["a".to_owned()], vec!["a=1>11".to_owned()])
     );
 }
+
+/// A handle of another collection, as an item: dropping it calls the engine.
+#[derive(PartialEq)]
+struct Lends(Collection<Item>);
+
+impl Keyed for Lends {
+    fn key(&self) -> KeyRef<'_> {
+        KeyRef::Plain("lends")
+    }
+}
+
+// What is written in vain is dropped without the lock that dropping a handle takes.
+#[test]
+fn writes_after_a_stop_or_the_end_are_dropped() {
+    let mut rig = Rig::new();
+    let lent = || Lends((*items(&rig, "lent", &[])).clone());
+    let [before, after, late] = [lent(), lent(), lent()];
+    let source = rig.krt.static_collection("source", [before]);
+    rig.settle();
+    source.stop();
+    rig.settle();
+    source.update(after);
+    rig.settle();
+    assert_eq!(
+        rig.stepper.collections(),
+        3,
+        "the source, what it has, and what is not written yet"
+    );
+    source.delete("lends");
+    rig.krt.end();
+    let never = rig.krt.static_collection("never", [late]);
+    assert!(never.is_empty() && source.get("lends").is_some());
+}
+
+#[test]
+fn an_engine_that_ended_has_nothing_to_step() {
+    let mut rig = Rig::new();
+    let source = items(&rig, "source", &[("a", 1)]);
+    rig.settle();
+    source.update(Item::new("a", 2));
+    rig.krt.end();
+    assert!(!rig.stepper.step());
+    assert_eq!(content(&source), ["a=1"]);
+}

@@ -12,6 +12,7 @@ use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use super::super::id::id32;
+use super::super::panics;
 use super::super::planted::{self, Bug};
 use super::super::store::{Equal, Store};
 
@@ -35,6 +36,9 @@ pub(super) struct Claims<O> {
     touched: Vec<Touched<O>>,
     /// By output id, its place in `touched`.
     places: Vec<u32>,
+    /// By output id, the last turn in which it was claimed.
+    claimed: Vec<u64>,
+    turn: u64,
 }
 
 impl<O: Send + Sync + 'static> Claims<O> {
@@ -44,7 +48,14 @@ impl<O: Send + Sync + 'static> Claims<O> {
             contested: HashMap::default(),
             touched: Vec::new(),
             places: Vec::new(),
+            claimed: Vec::new(),
+            turn: 0,
         }
+    }
+
+    /// It is the next input's turn: it claims all its outputs, then takes back what it does not claim any more.
+    pub(super) fn begin(&mut self) {
+        self.turn += 1;
     }
 
     fn edit(&mut self, store: &Store<O>, output: u32) -> &mut Touched<O> {
@@ -52,6 +63,7 @@ impl<O: Send + Sync + 'static> Claims<O> {
         if index >= self.owners.len() {
             self.owners.resize(index + 1, NONE);
             self.places.resize(index + 1, NONE);
+            self.claimed.resize(index + 1, 0);
         }
         if self.places[index] == NONE {
             let claims = self.contested.remove(&output).unwrap_or_else(|| {
@@ -65,18 +77,31 @@ impl<O: Send + Sync + 'static> Claims<O> {
         &mut self.touched[self.places[index] as usize]
     }
 
-    /// Takes an input's claim back.
+    /// Takes an input's claim back, unless it was made in this turn.
     pub(super) fn retract(&mut self, store: &Store<O>, output: u32, input: u32) {
-        self.edit(store, output).claims.retain(|(own, _)| *own != input);
+        if self.claimed[output as usize] == self.turn {
+            return;
+        }
+        let claims = &mut self.edit(store, output).claims;
+        if let Some(at) = claims.iter().position(|(own, _)| *own == input) {
+            panics::drop_each([claims.remove(at)]);
+        }
     }
 
-    /// An input claims an output, or changes what it claims it to be.
-    pub(super) fn claim(&mut self, store: &Store<O>, output: u32, input: u32, value: Arc<O>) {
+    /// An input claims an output, or changes what it claims it to be. What it claims twice in one turn is what it claimed first;
+    /// returns whether this is the first time.
+    pub(super) fn claim(&mut self, store: &Store<O>, output: u32, input: u32, value: Arc<O>) -> bool {
+        self.edit(store, output);
+        if std::mem::replace(&mut self.claimed[output as usize], self.turn) == self.turn {
+            panics::drop_each([value]);
+            return false;
+        }
         let claims = &mut self.edit(store, output).claims;
         match claims.iter_mut().find(|(own, _)| *own == input) {
-            Some((_, own)) => *own = value,
+            Some((_, own)) => panics::drop_each([std::mem::replace(own, value)]),
             None => claims.push((input, value)),
         }
+        true
     }
 
     /// Decides each key whose claims changed. `key_of` gives the bytes of an input's key. Returns how many of
@@ -102,6 +127,8 @@ impl<O: Send + Sync + 'static> Claims<O> {
             if claims.len() > 1 {
                 conflicts += 1;
                 self.contested.insert(output, claims);
+            } else {
+                panics::drop_each(claims);
             }
         }
         conflicts

@@ -3,7 +3,7 @@
 //! # Design
 //!
 //! An input runs if it changed or if a change concerns one of its dependencies. A run gives outputs, or keeps what the input gave
-//! before: because it asked for that, panicked, fetched what is not synced yet, or closed a circle. Results are staged and applied when
+//! before: because it asked for that, panicked, fetched what is not synced yet, or closed a cycle. Results are staged and applied when
 //! all dirty inputs have run; before the first sync they stay staged until the initial state is complete, so that it appears
 //! whole. A run that fetched what is not final leaves only its new edges behind: the node goes up and goes on from
 //! that input.
@@ -53,7 +53,7 @@ struct State {
     is_dirty: bool,
     /// It fetched what is not synced, and runs once that is.
     is_parked: bool,
-    /// A circle was refused to it.
+    /// A cycle was refused to it.
     is_refused: bool,
 }
 
@@ -70,7 +70,7 @@ impl State {
     }
 }
 
-/// The key of an output: compared with the previous one before anything is hashed.
+/// The key of an output: compared with the previous one at the same place before anything is hashed.
 enum OutputKey {
     Same(u32),
     New(Key),
@@ -179,58 +179,21 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
         let result = panics::contain(|| {
             let mut outputs = Outputs::new();
             transform(&mut context, object, &mut outputs);
-            let mut keyed = Staged::new();
-            for output in outputs {
+            let keyed = outputs.into_iter().enumerate().map(|(place, output)| {
                 let key = output.key();
                 assert!(!key.is_empty(), "the key of an output is empty");
-                let same = previous.iter().find(|id| store.has_key(**id, key));
-                let is_same_new = |other: &OutputKey| match (other, same) {
-                    (OutputKey::Same(other), Some(same)) => other == same,
-                    (OutputKey::New(other), None) => key.is(&other.text),
-                    _ => false,
+                let key = match previous.get(place) {
+                    Some(id) if store.has_key(*id, key) => OutputKey::Same(*id),
+                    _ => OutputKey::New(hashing.keep(key)),
                 };
-                if keyed.iter().any(|(other, _)| is_same_new(other)) {
-                    // Two outputs with one key: the first one counts.
-                    continue;
-                }
-                let key = same.map_or_else(
-                    || {
-                        OutputKey::New(Key {
-                            text: key.to_arc(),
-                            hash: hashing.key(key),
-                        })
-                    },
-                    |id| OutputKey::Same(*id),
-                );
-                keyed.push((key, output));
-            }
-            keyed
+                (key, output)
+            });
+            keyed.collect::<Staged<O>>()
         });
         Counters::add(&self.counters.runs, 1);
-        let Ok(circle) = self.take_edges(run) else {
-            Counters::add(&self.counters.superseded, 1);
-            run.deps.drop_fresh();
-            return Outcome::Superseded;
-        };
-        if planted::has(Bug::DiscardedDependencies) && self.scratch.discarded {
-            self.scratch.fetched.clear();
-        }
-        let chain = &mut self.states[index].chain;
-        run.deps.commit(run.graph, input, chain, &self.scratch.fetched);
-        self.set_parked(input, self.scratch.parked);
-        self.forget_refused(input, run.node, run.refused);
-        if let Some(path) = circle {
-            self.states[index].is_refused = true;
-            Counters::add(&self.counters.circles, 1);
-            run.refused.push(Refused {
-                consumer: run.node,
-                input,
-                path,
-            });
-            return Outcome::Kept;
-        }
-        if self.scratch.parked {
-            return Outcome::Kept;
+        if let Some(outcome) = self.unused(input, object, run) {
+            panics::drop_each(result.into_iter().flatten());
+            return outcome;
         }
         match result {
             Err(text) => {
@@ -238,9 +201,42 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
                 tracing::error!(collection = %self.counters.name, input = %object.key(), panic = text, "a transformation panicked");
                 Outcome::Kept
             }
-            Ok(_) if self.scratch.discarded && self.has_outputs(input) => Outcome::Kept,
+            Ok(keyed) if self.scratch.discarded && self.has_outputs(input) => {
+                panics::drop_each(keyed);
+                Outcome::Kept
+            }
             Ok(keyed) => Outcome::Outputs(keyed),
         }
+    }
+
+    /// Takes over the edges and dependencies of a run; tells what becomes of it if its result is not to be used.
+    fn unused(&mut self, input: u32, object: &Arc<I>, run: &mut Run<'_>) -> Option<Outcome<O>> {
+        let Ok(cycle) = self.take_edges(run) else {
+            Counters::add(&self.counters.superseded, 1);
+            run.deps.drop_fresh();
+            return Some(Outcome::Superseded);
+        };
+        if planted::has(Bug::DiscardedDependencies) && self.scratch.discarded {
+            self.scratch.fetched.clear();
+        }
+        let state = &mut self.states[input as usize];
+        run.deps
+            .commit(run.graph, input, &mut state.chain, &self.scratch.fetched);
+        self.set_parked(input, self.scratch.parked);
+        self.forget_refused(input, run.node, run.refused);
+        if let Some(path) = cycle {
+            self.states[input as usize].is_refused = true;
+            Counters::add(&self.counters.cycles, 1);
+            let names = super::super::names(run.meta, &path).join(" -> ");
+            tracing::error!(collection = %self.counters.name, input = %object.key(), path = names, "a fetch would close a cycle");
+            run.refused.push(Refused {
+                consumer: run.node,
+                input,
+                path,
+            });
+            return Some(Outcome::Kept);
+        }
+        self.scratch.parked.then_some(Outcome::Kept)
     }
 
     /// Whether the input's last accepted run gave anything.
@@ -252,23 +248,23 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
         }
     }
 
-    /// Adds the edges that the run asked for; those that would close a circle are refused, and the dependencies on
-    /// their sources with them. A circle is the way along it.
+    /// Adds the edges that the run asked for; those that would close a cycle are refused, and the dependencies on
+    /// their sources with them. A cycle is the way along it.
     fn take_edges(&mut self, run: &mut Run<'_>) -> Result<Option<Vec<NodeId>>, Superseded> {
-        let mut circle = None;
+        let mut cycle = None;
         let mut superseded = false;
         for (source, is_final) in self.scratch.edges.drain(..) {
             if let Some(mut path) = run.graph.path(source, run.node) {
                 self.scratch.fetched.retain(|dep| run.deps.source(*dep) != source);
                 path.insert(0, run.node);
-                circle = Some(path);
+                cycle = Some(path);
                 continue;
             }
             let raised = run.graph.add_edge(run.node, source);
             run.schedule.follow(&raised);
             superseded |= !is_final;
         }
-        if superseded { Err(Superseded) } else { Ok(circle) }
+        if superseded { Err(Superseded) } else { Ok(cycle) }
     }
 
     fn set_parked(&mut self, input: u32, is_parked: bool) {
@@ -285,7 +281,7 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
     fn stage(&mut self, input: u32, outputs: Staged<O>) {
         let place = self.states[input as usize].staged;
         if let Some((_, staged)) = self.staged.get_mut(place as usize) {
-            panics::drop_each([std::mem::replace(staged, outputs)]);
+            panics::drop_each(std::mem::replace(staged, outputs));
         } else {
             self.states[input as usize].staged = id32(self.staged.len());
             self.staged.push((input, outputs));
@@ -302,18 +298,18 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
             let state = &mut self.states[input as usize];
             state.staged = NOT_STAGED;
             let mut outputs: SmallVec<[u32; 2]> = SmallVec::new();
+            self.claims.begin();
             for (key, value) in staged {
                 let output = match key {
                     OutputKey::Same(output) => output,
                     OutputKey::New(key) => store.reserve(&key),
                 };
-                self.claims.claim(store, output, input, value);
-                outputs.push(output);
+                if self.claims.claim(store, output, input, value) {
+                    outputs.push(output);
+                }
             }
             for output in &state.outputs {
-                if !outputs.contains(output) {
-                    self.claims.retract(store, *output, input);
-                }
+                self.claims.retract(store, *output, input);
             }
             state.outputs = outputs;
             if planted::has(Bug::ClaimsOneByOne) {
