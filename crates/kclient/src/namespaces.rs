@@ -309,37 +309,33 @@ impl ObjectFilter for DiscoveryNamespaces {
 
     fn attach(&self, informers: &Informers) -> Result<(), RegisterError> {
         let namespaces = informers.typed::<Namespace>(InformerOptions::default())?;
-        if let Some(source) = self.inner.source.get() {
-            // It would hide by what is, or was, in another cluster.
-            return namespaces
-                .has_registered(source)
-                .then_some(())
-                .ok_or_else(|| RegisterError::ForeignFilter {
-                    informer: Box::new(namespaces.id().clone()),
-                });
-        }
-        // The filter belongs to the client, whose informer has this handler: it must not keep the filter in return.
-        let inner = Arc::downgrade(&self.inner);
-        let learn = on_batch(move |events: &[Event<Namespace>]| {
-            if let Some(inner) = inner.upgrade() {
-                let change = inner.change(|state| state.observe(events));
-                inner.tell(change);
-            }
-        });
-        let registration = namespaces.add_handler(learn, HandlerOptions::named("discovery-namespaces"));
-        match self.inner.source.set(registration) {
-            Ok(()) => {
-                let inner = Arc::downgrade(&self.inner);
-                let synced = move || {
-                    if let Some(inner) = inner.upgrade() {
-                        inner.tell(Some(FilterChange::All));
-                    }
-                };
-                if let Some(source) = self.inner.source.get() {
-                    source.on_synced(synced);
+        let mut first = false;
+        let source = self.inner.source.get_or_init(|| {
+            first = true;
+            // The filter belongs to the client, whose informer has this handler: it must not keep the filter in return.
+            let inner = Arc::downgrade(&self.inner);
+            let learn = on_batch(move |events: &[Event<Namespace>]| {
+                if let Some(inner) = inner.upgrade() {
+                    let change = inner.change(|state| state.observe(events));
+                    inner.tell(change);
                 }
-            }
-            Err(second) => second.remove(),
+            });
+            namespaces.add_handler(learn, HandlerOptions::named("discovery-namespaces"))
+        });
+        if first {
+            // Only now: whoever is told looks whether the source has synced.
+            let inner = Arc::downgrade(&self.inner);
+            source.on_synced(move || {
+                if let Some(inner) = inner.upgrade() {
+                    inner.tell(Some(FilterChange::All));
+                }
+            });
+        }
+        if !namespaces.has_registered(source) {
+            // It would hide by what is, or was, in another cluster.
+            return Err(RegisterError::ForeignFilter {
+                informer: Box::new(namespaces.id().clone()),
+            });
         }
         Ok(())
     }

@@ -2,8 +2,8 @@
 //!
 //! Start reading at [`Informer`]. Inside, from the network to the user: `reflector` (list and watch, a state machine)
 //! writes, through its `part`, into `shared` (`store` and dispatch list under one lock), which pushes to each handler's
-//! queue (`dispatch`, `backlog`), which a task of its own empties (`runner`). `cell` holds all that one informer is, `factory` makes sure that there is one
-//! informer per identity (`options`).
+//! queue (`dispatch`, `backlog`), which a task of its own empties (`runner`). `cell` holds all that one informer is, `waiting` has
+//! its futures, `factory` makes sure that there is one informer per identity (`options`).
 
 pub(crate) mod backlog;
 mod cell;

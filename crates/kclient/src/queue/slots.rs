@@ -6,7 +6,8 @@
 //! # Design
 //!
 //! Slots live in one vector, and a hash table holds their numbers and the hashes, so a key is stored once, growing the table
-//! looks at no slot, and whoever remembers a slot's number needs not hash its key. Free slots are re-used, the one given up last first.
+//! looks at no slot, and whoever remembers a slot's number needs not hash its key. Free slots are re-used, the one given up last
+//! first.
 //!
 //! All that the queue knows of a key is in its slot, the links of [`super::ready`] and the deadline of [`super::delay`] included:
 //! an operation on one of very many keys waits for memory more than for anything else, and this is one place instead of three.
@@ -45,7 +46,8 @@ impl Hash {
         Self(hash as u32)
     }
 
-    /// Spread over 64 bits: the table looks at the highest and the lowest of them.
+    /// Spread over 64 bits: the table looks at the highest and the lowest of them. The factor is 2^64 over the golden ratio; it
+    /// is odd, so no two hashes become one.
     #[inline]
     fn spread(self) -> u64 {
         u64::from(self.0).wrapping_mul(0x9e37_79b9_7f4a_7c15)

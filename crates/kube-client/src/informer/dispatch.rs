@@ -276,41 +276,39 @@ impl<K: Object> HandlerQueue<K> {
     }
 
     pub(crate) fn poll_synced(&self, ticket: &mut Option<u64>, cx: &Context<'_>) -> Poll<Result<(), Stopped>> {
-        let waker = cx.waker().clone();
-        let replaced = {
-            let mut state = self.state.lock();
-            if state.is_synced() {
-                return Poll::Ready(Ok(()));
-            }
-            if state.end.is_some() {
-                return Poll::Ready(Err(Stopped));
-            }
-            state.waiters.register(ticket, waker)
-        };
-        drop(replaced);
-        Poll::Pending
+        self.poll_until(ticket, cx, |state| match state.end {
+            _ if state.is_synced() => Some(Ok(())),
+            Some(_) => Some(Err(Stopped)),
+            None => None,
+        })
     }
 
     pub(crate) fn poll_removed(&self, ticket: &mut Option<u64>, cx: &Context<'_>) -> Poll<()> {
-        let waker = cx.waker().clone();
-        let replaced = {
-            let mut state = self.state.lock();
-            if state.end.is_some() && !state.running {
-                return Poll::Ready(());
-            }
-            state.waiters.register(ticket, waker)
-        };
-        drop(replaced);
-        Poll::Pending
+        self.poll_until(ticket, cx, |state| {
+            (state.end.is_some() && !state.running).then_some(())
+        })
     }
 
     /// Waits until no initial event is left, or the queue has ended.
     pub(crate) fn poll_settled(&self, ticket: &mut Option<u64>, cx: &Context<'_>) -> Poll<()> {
+        self.poll_until(ticket, cx, |state| {
+            (state.end.is_some() || (state.is_synced() && state.left.initial == 0)).then_some(())
+        })
+    }
+
+    /// Gives the answer if there is one. On `Pending` the waker is kept under the ticket; it is cloned, and the one that it replaces
+    /// dropped, while no lock is held.
+    fn poll_until<R>(
+        &self,
+        ticket: &mut Option<u64>,
+        cx: &Context<'_>,
+        answer: impl FnOnce(&State<K>) -> Option<R>,
+    ) -> Poll<R> {
         let waker = cx.waker().clone();
         let replaced = {
             let mut state = self.state.lock();
-            if state.end.is_some() || (state.is_synced() && state.left.initial == 0) {
-                return Poll::Ready(());
+            if let Some(answer) = answer(&state) {
+                return Poll::Ready(answer);
             }
             state.waiters.register(ticket, waker)
         };

@@ -8,11 +8,10 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashSet};
 
-use crate::informer::deferred::{discard, discard_each};
+use crate::informer::deferred::discard;
 use crate::informer::options::Namespaces;
-use crate::informer::relist::Relist;
-use crate::informer::shared::Shared;
 use crate::informer::shared::views::Claim;
+use crate::informer::shared::{Received, Shared};
 use crate::object::Object;
 
 /// The definition of a secondary index: a name, and a function from an object to the values it is found under.
@@ -300,16 +299,8 @@ impl<K: Object> Index<K> {
     /// ```
     pub fn detached(def: &IndexDef<K>, objects: impl IntoIterator<Item = K>) -> Self {
         let shared = Shared::new(&Namespaces::All);
-        let mut list = Relist::new(false);
-        for object in objects {
-            discard_each(
-                shared
-                    .with_store(|store| list.upsert(store, Arc::new(object)))
-                    .into_iter()
-                    .flatten(),
-            );
-        }
-        shared.replace(0, &list, String::new());
+        let objects = objects.into_iter().map(|object| Received::Upsert(Arc::new(object)));
+        shared.apply(0, &mut objects.collect(), None);
         // No other index can be in the way of the first one.
         let id = shared.add_index(def).unwrap_or_default();
         Self::new(Arc::new(shared), id, def.name())

@@ -9,9 +9,10 @@
 //! Listing(paged) ───────whole────────▶ Watching      any failure ──▶ Backoff ──▶ Listing or Watching
 //! ```
 //!
-//! `follow_up` decides what is next, `list` fetches the whole state in either form, `watch` follows changes, `answer` sends a
-//! request, `connection` is one open watch, `failure` classes what goes wrong, `backoff` paces, `tell` shows it all. The machine is one future without a task of its own; a stop drops it at
-//! whatever it awaits, which is safe because the cache only ever changes between two awaits.
+//! `follow_up` decides what is next, `list` fetches the whole state in either form, `watch` follows changes, `request` makes a
+//! request, `answer` sends it, `connection` is one open watch, `failure` classes what goes wrong, `backoff` paces, `version` compares,
+//! `tell` shows it all. The machine is one future without a task of its own; a stop drops it at whatever it awaits, which is safe
+//! because the cache only ever changes between two awaits.
 //!
 //! What each answer of the server leads to, in each state, is the table of [`crate::recovery`], which users read as well.
 //! `tests/table.rs` plays it row by row.

@@ -141,11 +141,11 @@ impl<K: Object> Runner<K> {
                 if !queue.begin_call(begun) {
                     break;
                 }
-                queue.metrics().call_began();
                 let call = Call {
                     queue,
                     events: Some(events),
                 };
+                queue.metrics().call_began();
                 let panicked = !call_handler(&mut **handler, events).await;
                 if panicked {
                     tracing::error!(%informer, handler = queue.name(), "event handler panicked");

@@ -2,7 +2,7 @@
 //!
 //! A change of the store, the push of its events to every handler's queue, and the registration of a handler with its
 //! initial snapshot each happen under the write lock, so they have one order. Code of the user's (index extractors,
-//! drops of objects, wakers) runs before or after, never under it. Synchronous, without tokio types.
+//! drops of objects, wakers) runs before or after, never under it. Synchronous: it needs no runtime.
 //!
 //! Reflectors write through a [`Part`](crate::informer::part::Part). What belongs to one of them, of which an informer over
 //! several namespaces has one each, is a [`Section`]: its namespace, its version, whether its first list is there. All

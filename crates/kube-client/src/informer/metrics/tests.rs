@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use fake_apiserver::{FakeApiServer, Fault, Rule, Verb};
 use k8s_openapi::api::core::v1::ConfigMap;
+use metrics::LocalRecorderGuard;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use serde_json::json;
 
@@ -16,17 +17,21 @@ use crate::informer::options::{InformerKey, InformerOptions, ListMode, Namespace
 use crate::testing::{TestClient, assert_eventually, item};
 use crate::{Client, Informer};
 
-/// What the recorder has seen. A snapshot of it gives what came since the one before, so they are added up here.
+/// What this thread's recorder has seen. A snapshot of it gives what came since the one before, so they are added up here.
 struct Seen {
     snapshotter: Snapshotter,
+    _installed: LocalRecorderGuard<'static>,
     // By `name{label=value,…}`, without the labels `cluster` and `gvr`, which are checked.
     series: BTreeMap<String, DebugValue>,
 }
 
 impl Seen {
-    fn by(recorder: &DebuggingRecorder) -> Self {
+    /// Installs a recorder for this thread. It is leaked: the guard borrows it.
+    fn begin() -> Self {
+        let recorder: &'static DebuggingRecorder = Box::leak(Box::default());
         Self {
             snapshotter: recorder.snapshotter(),
+            _installed: metrics::set_default_local_recorder(recorder),
             series: BTreeMap::new(),
         }
     }
@@ -85,9 +90,7 @@ fn maps(client: &Client, options: InformerOptions<ConfigMap>) -> Informer<Config
 
 #[tokio::test(start_paused = true)]
 async fn recorder_sees_lists_watches_events_and_objects() {
-    let recorder = DebuggingRecorder::new();
-    let mut recorded = Seen::by(&recorder);
-    let _guard = metrics::set_default_local_recorder(&recorder);
+    let mut recorded = Seen::begin();
     let server = FakeApiServer::new();
     for name in ["a", "b"] {
         load(&server, name);
@@ -141,9 +144,7 @@ async fn recorder_sees_lists_watches_events_and_objects() {
 
 #[tokio::test(start_paused = true)]
 async fn recorder_sees_failures_by_reason() {
-    let recorder = DebuggingRecorder::new();
-    let mut recorded = Seen::by(&recorder);
-    let _guard = metrics::set_default_local_recorder(&recorder);
+    let mut recorded = Seen::begin();
     let server = FakeApiServer::new();
     let metadata = json!({"name": "bad", "namespace": "default"});
     server
@@ -178,9 +179,7 @@ async fn recorder_sees_failures_by_reason() {
 // The alerts of docs/metrics.md that tell an informer that fails for ever.
 #[tokio::test(start_paused = true)]
 async fn one_informer_that_always_fails_raises_the_alerts() {
-    let recorder = DebuggingRecorder::new();
-    let mut recorded = Seen::by(&recorder);
-    let _guard = metrics::set_default_local_recorder(&recorder);
+    let mut recorded = Seen::begin();
     let server = FakeApiServer::new();
     server.inject(Rule::new(Fault::status(403)));
     let client = client(&server);
@@ -205,9 +204,7 @@ async fn one_informer_that_always_fails_raises_the_alerts() {
 
 #[tokio::test(start_paused = true)]
 async fn recorder_sees_the_queue_and_calls_of_each_handler() {
-    let recorder = DebuggingRecorder::new();
-    let mut recorded = Seen::by(&recorder);
-    let _guard = metrics::set_default_local_recorder(&recorder);
+    let mut recorded = Seen::begin();
     let server = FakeApiServer::new();
     load(&server, "a");
     let client = client(&server);
@@ -269,9 +266,7 @@ fn value_of(informer: &Informer<ConfigMap>, name: &str) -> Option<String> {
 // A queue that ends takes back what it added, so that handlers of one name add up.
 #[tokio::test(start_paused = true)]
 async fn removed_handler_takes_its_queue_out_of_the_sum() {
-    let recorder = DebuggingRecorder::new();
-    let mut recorded = Seen::by(&recorder);
-    let _guard = metrics::set_default_local_recorder(&recorder);
+    let mut recorded = Seen::begin();
     let server = FakeApiServer::new();
     for name in ["a", "b", "c"] {
         load(&server, name);
@@ -310,11 +305,10 @@ async fn removed_handler_takes_its_queue_out_of_the_sum() {
 // What was merged right before the end is counted, by the counter and by the statistics.
 #[test]
 fn merges_before_the_end_are_counted() {
-    let recorder = DebuggingRecorder::new();
-    let mut recorded = Seen::by(&recorder);
+    let mut recorded = Seen::begin();
     let resource = kube::core::ApiResource::erase::<ConfigMap>(&());
     let id = InformerKey::of::<kube::core::DynamicObject>(&resource, &InformerOptions::default()).id();
-    let metrics = metrics::with_local_recorder(&recorder, || HandlerMetrics::new(&id, "east", "lags"));
+    let metrics = HandlerMetrics::new(&id, "east", "lags");
     let queue = HandlerQueue::new(HandlerOptions::named("lags").coalesce_above(0)).with_metrics(metrics);
     let updated = |version| Event::Updated {
         old: item("a", "u", version),
@@ -366,9 +360,7 @@ fn documentation_lists_every_metric() {
 // A handler that is stuck shows while it is: in the gauge by when its call began, in the statistics by how long that is ago.
 #[tokio::test(start_paused = true)]
 async fn call_that_does_not_return_shows() {
-    let recorder = DebuggingRecorder::new();
-    let mut recorded = Seen::by(&recorder);
-    let _guard = metrics::set_default_local_recorder(&recorder);
+    let mut recorded = Seen::begin();
     let server = FakeApiServer::new();
     load(&server, "a");
     let client = client(&server);

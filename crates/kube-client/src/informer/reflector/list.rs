@@ -345,6 +345,7 @@ impl<K: Object> Reflector<K> {
         }
         Ok(None)
     }
+
     /// An object was deleted before the list was whole.
     fn forget(&self, incoming: &mut Incoming<K>, key: KeyRef<'_>) {
         incoming.undecodable.remove(&key);

@@ -146,18 +146,38 @@ async fn panics_around_a_handler_do_not_end_it() {
     client.end().await;
 }
 
-/// A metrics recorder that panics when the handler `doomed` has finished an event.
+/// A metrics recorder that panics when it is told this metric of the handler `doomed`.
 #[derive(Debug)]
-struct FailingRecorder;
+struct FailingRecorder(&'static str);
 
-struct FailingCounter;
+impl FailingRecorder {
+    fn fails(&self, key: &metrics::Key) -> bool {
+        key.name() == self.0 && key.labels().any(|label| label.value() == "doomed")
+    }
+}
 
-impl metrics::CounterFn for FailingCounter {
+struct Failing;
+
+impl metrics::CounterFn for Failing {
     fn increment(&self, _: u64) {
         panic!("on purpose");
     }
 
     fn absolute(&self, _: u64) {
+        panic!("on purpose");
+    }
+}
+
+impl metrics::GaugeFn for Failing {
+    fn increment(&self, _: f64) {
+        panic!("on purpose");
+    }
+
+    fn decrement(&self, _: f64) {
+        panic!("on purpose");
+    }
+
+    fn set(&self, _: f64) {
         panic!("on purpose");
     }
 }
@@ -170,16 +190,19 @@ impl metrics::Recorder for FailingRecorder {
     fn describe_histogram(&self, _: metrics::KeyName, _: Option<metrics::Unit>, _: metrics::SharedString) {}
 
     fn register_counter(&self, key: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Counter {
-        let doomed = key.labels().any(|label| label.value() == "doomed");
-        if doomed && key.name().ends_with("handler_events_total") {
-            metrics::Counter::from_arc(Arc::new(FailingCounter))
+        if self.fails(key) {
+            metrics::Counter::from_arc(Arc::new(Failing))
         } else {
             metrics::Counter::noop()
         }
     }
 
-    fn register_gauge(&self, _: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Gauge {
-        metrics::Gauge::noop()
+    fn register_gauge(&self, key: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Gauge {
+        if self.fails(key) {
+            metrics::Gauge::from_arc(Arc::new(Failing))
+        } else {
+            metrics::Gauge::noop()
+        }
     }
 
     fn register_histogram(&self, _: &metrics::Key, _: &metrics::Metadata<'_>) -> metrics::Histogram {
@@ -187,12 +210,14 @@ impl metrics::Recorder for FailingRecorder {
     }
 }
 
-// [I39] should what is around a handler panic, on a task or a thread: the handler is gone from the list, its registration
-// says so, and its neighbours go on
+// [I39] should what is around a handler panic, before or after a call, on a task or a thread: the handler is gone from the list,
+// its registration says so, and its neighbours go on
 #[tokio::test]
 async fn handler_that_cannot_be_called_any_more_is_taken_out() {
-    for on_thread in [false, true] {
-        let _recorder = metrics::set_default_local_recorder(&FailingRecorder);
+    let before = FailingRecorder("watershed_informer_handler_call_started_timestamp_seconds");
+    let after = FailingRecorder("watershed_informer_handler_events_total");
+    for (recorder, on_thread) in [(&before, false), (&before, true), (&after, false), (&after, true)] {
+        let _recorder = metrics::set_default_local_recorder(recorder);
         let server = FakeApiServer::new();
         load(&server, "a");
         let client = TestClient::on(&server);

@@ -1,6 +1,6 @@
-//! Every change of the cache: what a watch brought, a whole list, the end of the kind. Each is prepared without a lock (the user's
-//! code is asked: index extractors, filters), then committed and told to the handlers in one step under it; if something that
-//! has to be asked came in between, it is prepared again.
+//! Every change of the cache: what a watch brought, a whole list, the end of the kind. Objects that come are prepared without a lock
+//! (the user's code is asked: index extractors, filters); the change is committed and told to the handlers in one step under it. If
+//! something that has to be asked came in between, they are prepared again.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::informer::shared::{Shared, State};
 use crate::informer::store::{Change, Mode, Outcome, Store};
 use crate::key::ObjectKey;
 use crate::object::Object;
-use crate::sync::wake_all;
+use crate::sync::{RwLockWriteGuard, wake_all};
 
 /// A received change, before its index values are known.
 pub(crate) enum Received<K> {
@@ -34,10 +34,25 @@ pub(super) enum Fills {
     Informer,
 }
 
+/// What the changes of one step were prepared for.
+struct Prepared<K> {
+    // Each upsert has the values of these indexes, in this order.
+    defs: Vec<IndexDef<K>>,
+    judged: Judged,
+}
+
+impl<K> Default for Prepared<K> {
+    fn default() -> Self {
+        Self {
+            defs: Vec::new(),
+            judged: Judged::default(),
+        }
+    }
+}
+
 impl<K: Object> Shared<K> {
     /// Applies what a section's watch brought, up to `version`, and tells the handlers.
     pub(crate) fn apply(&self, at: usize, received: &mut Vec<Received<K>>, version: Option<String>) {
-        let mut defs: Vec<IndexDef<K>> = Vec::new();
         let mut changes: Vec<Change<K>> = Vec::with_capacity(received.len());
         changes.extend(received.drain(..).map(|one| match one {
             Received::Upsert(object) => Change::Upsert {
@@ -50,44 +65,49 @@ impl<K: Object> Shared<K> {
                 last,
             },
         }));
-        let mut judged = Judged::default();
+        let (prepared, mut state) = self.prepare(&mut changes);
+        let mut outcome = Outcome::default();
+        let State {
+            store, views, sections, ..
+        } = &mut *state;
+        for (number, change) in changes.into_iter().enumerate() {
+            if let Change::Delete {
+                key, last: Some(last), ..
+            } = &change
+                && store.find(key.as_ref()).is_none()
+            {
+                sections[at].progress.note_gone(last.metadata().uid);
+            }
+            let told = outcome.events.len();
+            let slot = store.apply(change, Mode::Update, &mut outcome);
+            show(views, &prepared.judged, number, slot, &outcome.events[told..]);
+        }
+        if let Some(version) = version {
+            state.sections[at].version = version;
+        }
+        let mut progressed = state.progressed(at, &outcome, Source::Watch);
+        let mut deferred = state.publish(outcome, Fills::Nothing, Some(&self.returns));
+        deferred.wakers.append(&mut progressed);
+        drop(state);
+        deferred.run();
+    }
+
+    /// Prepares changes, and gives the lock under which they still are. What is given first is to be dropped last: it may hold the
+    /// last of the user's functions.
+    fn prepare(&self, changes: &mut [Change<K>]) -> (Prepared<K>, RwLockWriteGuard<'_, State<K>>) {
+        let mut prepared = Prepared::default();
         loop {
-            self.prepare(&mut defs, &mut judged, &mut changes);
-            let mut state = self.state.write();
-            if !state.is_prepared(&defs, &judged) {
-                continue;
+            self.prepare_more(&mut prepared, changes);
+            let state = self.state.write();
+            if state.has_prepared(&prepared) {
+                return (prepared, state);
             }
-            let mut outcome = Outcome::default();
-            let State {
-                store, views, sections, ..
-            } = &mut *state;
-            for (number, change) in changes.into_iter().enumerate() {
-                if let Change::Delete {
-                    key, last: Some(last), ..
-                } = &change
-                    && store.find(key.as_ref()).is_none()
-                {
-                    sections[at].progress.note_gone(last.metadata().uid);
-                }
-                let told = outcome.events.len();
-                let slot = store.apply(change, Mode::Update, &mut outcome);
-                show(views, &judged, number, slot, &outcome.events[told..]);
-            }
-            if let Some(version) = version {
-                state.sections[at].version = version;
-            }
-            let mut progressed = state.progressed(at, &outcome, Source::Watch);
-            let mut deferred = state.publish(outcome, Fills::Nothing, Some(&self.returns));
-            deferred.wakers.append(&mut progressed);
-            drop(state);
-            deferred.run();
-            return;
         }
     }
 
-    /// Adds the values of indexes that `defs` does not know yet, and what the filters say that were not asked yet. Runs user
-    /// code: no lock is held.
-    fn prepare(&self, defs: &mut Vec<IndexDef<K>>, judged: &mut Judged, changes: &mut [Change<K>]) {
+    /// Adds the values of indexes that are new, and what the filters say that were not asked yet. Runs user code: no lock is held.
+    fn prepare_more(&self, prepared: &mut Prepared<K>, changes: &mut [Change<K>]) {
+        let Prepared { defs, judged } = prepared;
         let known = defs.len();
         {
             let state = self.state.read();
@@ -126,67 +146,58 @@ impl<K: Object> Shared<K> {
 
     /// Puts a whole list in the place of a section's old state, in one step, and tells the handlers the difference.
     pub(crate) fn replace(&self, at: usize, relist: &Relist<K>, version: String) {
-        let mut defs: Vec<IndexDef<K>> = Vec::new();
         let upserts = relist.fresh().map(|object| Change::Upsert {
             object: Arc::clone(object),
             values: Vec::new(),
         });
         let mut changes: Vec<Change<K>> = upserts.collect();
-        let mut judged = Judged::default();
-        loop {
-            self.prepare(&mut defs, &mut judged, &mut changes);
-            let mut state = self.state.write();
-            if !state.is_prepared(&defs, &judged) {
-                continue;
-            }
-            let mut outcome = Outcome::default();
-            let State {
-                store, views, sections, ..
-            } = &mut *state;
-            let section = &mut sections[at];
-            let gone: Vec<u32> = store
-                .iter_in(section.namespace.as_deref())
-                .filter(|(slot, object)| !relist.contains(*slot, object.metadata().key_ref()))
-                .map(|(slot, _)| slot)
-                .collect();
-            for slot in gone {
-                let told = outcome.events.len();
-                store.delete(slot, None, true, &mut outcome);
-                show_gone(views, slot, &outcome.events[told..]);
-            }
-            let first = !std::mem::replace(&mut section.filled, true);
-            let begins = !std::mem::replace(&mut section.listed, true);
-            section.version = version;
-            let mode = match begins {
-                true => Mode::Fill,
-                false if relist.keeps_unchanged() => Mode::Update,
-                false => Mode::Rebuild,
-            };
-            for (number, change) in changes.into_iter().enumerate() {
-                let told = outcome.events.len();
-                let slot = store.apply(change, mode, &mut outcome);
-                show(views, &judged, number, slot, &outcome.events[told..]);
-            }
-            state.unfilled -= usize::from(first);
-            let fills = match (first, begins) {
-                (true, _) if state.unfilled == 0 => Fills::Informer,
-                (true, _) | (false, true) => Fills::Section,
-                (false, false) => Fills::Nothing,
-            };
-            let source = Source::List {
-                newest: relist.newest,
-                first,
-            };
-            let mut progressed = state.progressed(at, &outcome, source);
-            let mut deferred = state.publish(outcome, fills, None);
-            deferred.wakers.append(&mut progressed);
-            if fills != Fills::Nothing {
-                deferred.wakers.append(&mut state.waiters.take());
-            }
-            drop(state);
-            deferred.run();
-            return;
+        let (prepared, mut state) = self.prepare(&mut changes);
+        let mut outcome = Outcome::default();
+        let State {
+            store, views, sections, ..
+        } = &mut *state;
+        let section = &mut sections[at];
+        let gone: Vec<u32> = store
+            .iter_in(section.namespace.as_deref())
+            .filter(|(slot, object)| !relist.contains(*slot, object.metadata().key_ref()))
+            .map(|(slot, _)| slot)
+            .collect();
+        for slot in gone {
+            let told = outcome.events.len();
+            store.delete(slot, None, true, &mut outcome);
+            show_gone(views, slot, &outcome.events[told..]);
         }
+        let first = !std::mem::replace(&mut section.filled, true);
+        let begins = !std::mem::replace(&mut section.listed, true);
+        section.version = version;
+        let mode = match begins {
+            true => Mode::Fill,
+            false if relist.keeps_unchanged() => Mode::Update,
+            false => Mode::Rebuild,
+        };
+        for (number, change) in changes.into_iter().enumerate() {
+            let told = outcome.events.len();
+            let slot = store.apply(change, mode, &mut outcome);
+            show(views, &prepared.judged, number, slot, &outcome.events[told..]);
+        }
+        state.unfilled -= usize::from(first);
+        let fills = match (first, begins) {
+            (true, _) if state.unfilled == 0 => Fills::Informer,
+            (true, _) | (false, true) => Fills::Section,
+            (false, false) => Fills::Nothing,
+        };
+        let source = Source::List {
+            newest: relist.newest,
+            first,
+        };
+        let mut progressed = state.progressed(at, &outcome, source);
+        let mut deferred = state.publish(outcome, fills, None);
+        deferred.wakers.append(&mut progressed);
+        if fills != Fills::Nothing {
+            deferred.wakers.append(&mut state.waiters.take());
+        }
+        drop(state);
+        deferred.run();
     }
 
     /// The kind is gone, or known not to be there: nothing is left of it, and delayed views wait for it no longer. Until the
@@ -229,8 +240,8 @@ impl<K: Object> Shared<K> {
 
 impl<K: Object> State<K> {
     /// Whether changes can be committed: nothing was added meanwhile that has to be computed for them, and no filter moved on.
-    fn is_prepared(&self, defs: &[IndexDef<K>], judged: &Judged) -> bool {
-        self.store.indexes().len() == defs.len() && judged.is_current(&self.views)
+    fn has_prepared(&self, prepared: &Prepared<K>) -> bool {
+        self.store.indexes().len() == prepared.defs.len() && prepared.judged.is_current(&self.views)
     }
 
     /// Pushes the events to every handler, to be given back to `returns`.

@@ -25,28 +25,27 @@ impl Wait {
 
 impl<K: Object> Shared<K> {
     pub(crate) fn poll_filled(&self, ticket: &mut Option<u64>, cx: &Context<'_>) -> Poll<Result<(), Stopped>> {
-        let waker = cx.waker().clone();
-        let replaced = {
-            let mut state = self.state.write();
-            if state.unfilled == 0 {
-                return Poll::Ready(Ok(()));
-            }
-            if state.stopped {
-                return Poll::Ready(Err(Stopped));
-            }
-            state.waiters.register(ticket, waker)
-        };
-        drop(replaced);
-        Poll::Pending
+        self.poll_until(ticket, cx, |state| state.or_stopped(state.unfilled == 0))
     }
 
     /// Waits for [`is_listed`](Self::is_listed); pending for ever once stopped.
     pub(crate) fn poll_listed(&self, ticket: &mut Option<u64>, cx: &Context<'_>) -> Poll<()> {
+        self.poll_until(ticket, cx, |state| state.is_listed().then_some(()))
+    }
+
+    /// Gives the answer if there is one. On `Pending` the waker is kept under the ticket; it is cloned, and the one that it replaces
+    /// dropped, while no lock is held.
+    pub(super) fn poll_until<R>(
+        &self,
+        ticket: &mut Option<u64>,
+        cx: &Context<'_>,
+        answer: impl FnOnce(&State<K>) -> Option<R>,
+    ) -> Poll<R> {
         let waker = cx.waker().clone();
         let replaced = {
             let mut state = self.state.write();
-            if state.is_listed() {
-                return Poll::Ready(());
+            if let Some(answer) = answer(&state) {
+                return Poll::Ready(answer);
             }
             state.waiters.register(ticket, waker)
         };
@@ -116,6 +115,14 @@ impl<K: Object> Shared<K> {
 }
 
 impl<K: Object> State<K> {
+    /// The answer for one who waits for something: that it is so, or never will be.
+    pub(super) fn or_stopped(&self, is_so: bool) -> Option<Result<(), Stopped>> {
+        if is_so {
+            return Some(Ok(()));
+        }
+        self.stopped.then_some(Err(Stopped))
+    }
+
     /// The section that the objects of this key's namespace belong to. A key that no section covers waits with the first.
     fn section_of(&self, key: &ObjectKey) -> usize {
         let namespace = key.namespace();

@@ -73,18 +73,8 @@ impl<K: Object> Shared<K> {
         ticket: &mut Option<u64>,
         cx: &Context<'_>,
     ) -> Poll<Result<(), Stopped>> {
-        let waker = cx.waker().clone();
-        let replaced = {
-            let mut state = self.state.write();
-            if state.view(id).is_some_and(|view| state.is_ready(view)) {
-                return Poll::Ready(Ok(()));
-            }
-            if state.stopped {
-                return Poll::Ready(Err(Stopped));
-            }
-            state.waiters.register(ticket, waker)
-        };
-        drop(replaced);
-        Poll::Pending
+        self.poll_until(ticket, cx, |state| {
+            state.or_stopped(state.view(id).is_some_and(|view| state.is_ready(view)))
+        })
     }
 }
