@@ -113,8 +113,7 @@ fn difference(probe: &Probe, fake: &Normal, real: &Normal) -> Difference {
     ];
     for (name, fake, real) in parts {
         differences(name, &fake, &real, &mut |place, fake, real| {
-            let brief = |value: &serde_json::Value| value.to_string().chars().take(600).collect::<String>();
-            let (fake, real) = (brief(fake), brief(real));
+            let (fake, real) = where_they_part(&fake.to_string(), &real.to_string());
             if shown.len() < 4_000 {
                 let _ = write!(shown, "    {place}: in-memory {fake}\n    {place}: real      {real}\n"); // to a string
             }
@@ -162,6 +161,18 @@ fn differences(
         }
         _ => found(place, fake, real),
     }
+}
+
+/// Two texts from shortly before the place where they part, cut short.
+fn where_they_part(a: &str, b: &str) -> (String, String) {
+    let alike = a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count();
+    let start = alike.saturating_sub(100);
+    let brief = |text: &str| {
+        let rest = text.chars().skip(start).take(600);
+        let before = if start > 0 { "…" } else { "" };
+        before.chars().chain(rest).collect()
+    };
+    (brief(a), brief(b))
 }
 
 /// A text without what is quoted and without numbers, cut short: what texts of one kind have in common.

@@ -328,6 +328,7 @@ async fn malformed_content_types_name_nothing(server: Server) {
 async fn empty_segments_are_parameters_that_are_missing(server: Server) {
     const MISSING: &str = "Namespace parameter required.";
     let kind = CustomKind::register(&server, |_| {}).await;
+    let namespace = server.namespace().await;
     let of_nobody = "/api/v1/namespaces//configmaps";
     for path in [format!("{of_nobody}/a"), "/api/v1/namespaces//pods/a/status".to_owned()] {
         server.get(&path).await.is(400, "BadRequest", MISSING, Value::Null);
@@ -336,10 +337,15 @@ async fn empty_segments_are_parameters_that_are_missing(server: Server) {
             .await
             .is(400, "BadRequest", MISSING, Value::Null);
     }
-    server
-        .delete(of_nobody)
-        .await
-        .is(400, "BadRequest", MISSING, Value::Null);
+    // A collection is read before anything of it is deleted, and it is read in all namespaces.
+    let none = format!("{of_nobody}?labelSelector=of%3D{}", namespace.name());
+    assert_eq!(server.delete(&none).await.ok()["items"], json!([]));
+    let labelled = json!({"metadata": {"name": "a", "labels": {"of": namespace.name()}}});
+    server.post(&namespace.at("configmaps"), &labelled).await.created();
+    for path in [none.as_str(), of_nobody] {
+        server.delete(path).await.is(400, "BadRequest", MISSING, Value::Null);
+    }
+    server.get(&namespace.at("configmaps/a")).await.ok();
     let named = json!({"metadata": {"name": "a"}});
     server.post(of_nobody, &named).await.invalid(
         "",

@@ -157,14 +157,7 @@ pub(crate) fn validate_update(resource: &Resource, new: &Meta, old: &Meta, of_pa
     };
     match repeats {
         Repeats::Everything => {
-            for again in 0..2 {
-                if again > 0 {
-                    unchanged(new, old, &mut errors);
-                }
-                labels(&new.labels, &mut errors);
-                annotations(&new.annotations, &mut errors);
-                owner_references(&new.owner_references, &mut errors);
-            }
+            changed(new, old, &mut errors);
             return errors;
         }
         Repeats::PrefixAndFinalizers | Repeats::Prefix => generate_name(resource, new, &mut errors),
@@ -179,14 +172,26 @@ pub(crate) fn validate_update(resource: &Resource, new: &Meta, old: &Meta, of_pa
     without_repeats(errors)
 }
 
-/// The first part of [`validate_update`]: what is looked at before the kind is asked.
+/// The first part of [`validate_update`]: what is looked at before the kind is asked. Findings may be repeated.
 pub(crate) fn validate_update_of_any(resource: &Resource, new: &Meta, old: &Meta) -> Vec<FieldError> {
     let mut errors = Vec::new();
     // At first, names are only looked at as segments of a path.
     prefix_of_path(new, &mut errors);
     common(resource, new, &mut errors);
-    unchanged(new, old, &mut errors);
+    changed(new, old, &mut errors);
     errors
+}
+
+/// What is looked at in a change of any kind. Part of it has been looked at by [`common`]: if that found nothing, neither does this.
+fn changed(new: &Meta, old: &Meta, errors: &mut Vec<FieldError>) {
+    let is_clean = errors.is_empty();
+    unchanged(new, old, errors);
+    if is_clean {
+        return;
+    }
+    labels(&new.labels, errors);
+    annotations(&new.annotations, errors);
+    owner_references(&new.owner_references, errors);
 }
 
 /// What no update may change.
