@@ -282,8 +282,8 @@ impl Engine {
             let node = self.nodes.0.get(index).and_then(Option::as_ref);
             assert_eq!(node.is_some(), meta.is_some());
             if let (Some(node), Some(meta)) = (node, meta) {
-                node.check_invariants();
                 let id = NodeId(id::id32(index));
+                node.check_invariants(id, &self.deps);
                 for source in &meta.sources {
                     assert!(self.graph.has_edge(id, *source), "{} lost its source", meta.name);
                 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::collection::Collection;
 use crate::engine::Nodes;
-use crate::engine::deps::{DepId, Deps};
+use crate::engine::deps::{Asked, Deps};
 use crate::engine::graph::Graph;
 use crate::engine::id::NodeId;
 use crate::engine::node::Run;
@@ -85,7 +85,7 @@ pub trait Read {
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     /// The dependencies, in the order in which they were asked for, each once.
-    pub(crate) fetched: Vec<DepId>,
+    pub(crate) fetched: Vec<Asked>,
     /// New edges, and whether their sources were final.
     pub(crate) edges: Vec<(NodeId, bool)>,
     /// A collection was fetched that is not synced.
@@ -122,11 +122,15 @@ pub struct Context<'a> {
     schedule: &'a Schedule,
     deps: &'a mut Deps,
     scratch: &'a mut Scratch,
+    /// The link to what the input asked the last time at the place where this run is.
+    last: u32,
 }
 
 impl<'a> Context<'a> {
-    pub(crate) fn new(run: &'a mut Run<'_>, scratch: &'a mut Scratch) -> Self {
+    /// `chain` is what the input asked the last time.
+    pub(crate) fn new(run: &'a mut Run<'_>, scratch: &'a mut Scratch, chain: u32) -> Self {
         Self {
+            last: chain,
             shared: run.shared,
             consumer: run.node,
             nodes: run.nodes,
@@ -231,11 +235,16 @@ impl<'a> Context<'a> {
             // A cycle of one, which is refused when the run is over.
             return none;
         }
-        let dep = self.deps.intern(self.consumer, source, query.filters, mode);
-        if self.deps.is_first_ask(dep) {
-            self.scratch.fetched.push(dep);
+        let store = self.nodes.store::<T>(source);
+        let asked = self
+            .deps
+            .ask(self.last, (self.consumer, source), query.filters, mode, store);
+        self.last = self.deps.next_link(self.last);
+        if self.deps.is_first_ask(asked.dep) || !self.scratch.fetched.contains(&asked) {
+            self.scratch.fetched.push(asked);
         }
-        let Some(store) = self.nodes.store::<T>(source) else {
+        let dep = asked.dep;
+        let Some(store) = store else {
             // Made while this epoch runs, and added at the next boundary.
             self.scratch.parked = true;
             return none;
@@ -244,11 +253,10 @@ impl<'a> Context<'a> {
         if is_final && let Some(memo) = self.deps.memo::<A>(dep) {
             return memo.clone();
         }
-        let hashing = &self.shared.hashing;
-        let ids = store.select(self.deps.spec::<T>(dep), |key| hashing.key(KeyRef::Plain(key)));
+        let ids = self.deps.select(dep, store);
         let answer = answer(store, &ids);
         if is_final {
-            self.deps.set_memo(dep, Box::new(answer.clone()));
+            self.deps.set_memo(dep, Arc::new(answer.clone()));
         }
         answer
     }

@@ -199,8 +199,42 @@ pub(crate) enum Mode<T> {
     /// Whether there is any.
     Exists,
     /// A part of each object: the type that names the projection, and whether two objects differ in it.
-    Projection(TypeId, Differ<T>),
+    Projection(TypeId, Box<dyn Differ<T>>),
 }
 
 /// Whether two objects differ in what is asked for.
-pub(crate) type Differ<T> = Box<dyn Fn(&T, &T) -> bool + Send + Sync>;
+pub(crate) trait Differ<T>: Send + Sync {
+    fn differ(&self, old: &T, new: &T) -> bool;
+    fn boxed(&self) -> Box<dyn Differ<T>>;
+}
+
+impl<T, F: Fn(&T, &T) -> bool + Copy + Send + Sync + 'static> Differ<T> for F {
+    fn differ(&self, old: &T, new: &T) -> bool {
+        self(old, new)
+    }
+
+    fn boxed(&self) -> Box<dyn Differ<T>> {
+        Box::new(*self)
+    }
+}
+
+impl<T> Mode<T> {
+    /// Whether the same is asked for.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Objects, Self::Objects) | (Self::Exists, Self::Exists) => true,
+            (Self::Projection(own, _), Self::Projection(other, _)) => own == other,
+            _ => false,
+        }
+    }
+}
+
+impl<T> Clone for Mode<T> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Objects => Self::Objects,
+            Self::Exists => Self::Exists,
+            Self::Projection(code, differ) => Self::Projection(*code, differ.boxed()),
+        }
+    }
+}

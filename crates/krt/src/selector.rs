@@ -1,11 +1,11 @@
-//! Label selectors: how objects lend them, and whether they match a set of labels.
+//! Label selectors: how objects lend them, whether they match a set of labels, and what they look at in it.
 
 use std::borrow::Cow;
 
 use crate::traits::Labels;
 
 /// The selector of an object, as the object lends it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SelectorRef<'a> {
     /// Selects nothing: the selector is absent, or cannot be understood.
     Nothing,
@@ -39,25 +39,100 @@ pub enum Requirement {
     DoesNotExist(String),
 }
 
+/// What a selector can ask of labels. That may be less than the labels themselves: see [`LabelCut`].
+pub(crate) trait Selectable {
+    fn has(&self, key: &str, value: &str) -> bool;
+    fn has_key(&self, key: &str) -> bool;
+}
+
+impl Selectable for Labels {
+    fn has(&self, key: &str, value: &str) -> bool {
+        self.get(key).is_some_and(|own| own == value)
+    }
+
+    fn has_key(&self, key: &str) -> bool {
+        self.contains_key(key)
+    }
+}
+
+/// Of a set of labels, what the selectors that it is compared with look at. Invariant: sorted by key, each key once. The value is
+/// `None` if they ask only whether the key is there, or for other values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LabelCut(pub(crate) Box<[(Box<str>, Option<Box<str>>)]>);
+
+impl LabelCut {
+    /// All of the labels.
+    pub(crate) fn whole(labels: &Labels) -> Self {
+        let owned = labels
+            .iter()
+            .map(|(key, value)| (key.as_str().into(), Some(value.as_str().into())));
+        Self(owned.collect())
+    }
+
+    /// Whether it is all of these labels.
+    pub(crate) fn is(&self, labels: &Labels) -> bool {
+        let same = |(own, (key, value)): (&(Box<str>, Option<Box<str>>), (&String, &String))| {
+            *own.0 == **key && own.1.as_deref() == Some(value)
+        };
+        self.0.len() == labels.len() && self.0.iter().zip(labels).all(same)
+    }
+
+    fn get(&self, key: &str) -> Option<Option<&str>> {
+        let at = self.0.binary_search_by(|(own, _)| (**own).cmp(key)).ok()?;
+        Some(self.0[at].1.as_deref())
+    }
+}
+
+impl Selectable for LabelCut {
+    fn has(&self, key: &str, value: &str) -> bool {
+        self.get(key) == Some(Some(value))
+    }
+
+    fn has_key(&self, key: &str) -> bool {
+        self.get(key).is_some()
+    }
+}
+
+/// What labels must have to be selected at all, as far as a table can tell.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Demand<'s> {
+    /// Nothing is selected.
+    Never,
+    /// All of these labels.
+    All(&'s Labels),
+    /// One of these values of a key.
+    OneOf(&'s str, &'s [String]),
+    /// A key.
+    Key(&'s str),
+    /// Nothing in particular.
+    Any,
+}
+
 impl Requirement {
-    fn matches(&self, labels: &Labels) -> bool {
+    fn matches(&self, labels: &impl Selectable) -> bool {
+        let any = |key: &String, values: &[String]| values.iter().any(|value| labels.has(key, value));
         match self {
-            Self::In(key, values) => labels.get(key).is_some_and(|value| values.contains(value)),
-            Self::NotIn(key, values) => labels.get(key).is_none_or(|value| !values.contains(value)),
-            Self::Exists(key) => labels.contains_key(key),
-            Self::DoesNotExist(key) => !labels.contains_key(key),
+            Self::In(key, values) => any(key, values),
+            Self::NotIn(key, values) => !any(key, values),
+            Self::Exists(key) => labels.has_key(key),
+            Self::DoesNotExist(key) => !labels.has_key(key),
         }
     }
 }
 
 /// Whether `labels` has everything that is in `wanted`.
-pub(crate) fn contains(labels: &Labels, wanted: &Labels) -> bool {
-    wanted.iter().all(|(key, value)| labels.get(key) == Some(value))
+pub(crate) fn contains(labels: &impl Selectable, wanted: &Labels) -> bool {
+    wanted.iter().all(|(key, value)| labels.has(key, value))
 }
 
 impl SelectorRef<'_> {
     /// Whether this selector matches an object with these labels.
     pub fn matches(&self, labels: &Labels) -> bool {
+        self.admits(labels)
+    }
+
+    /// Whether this selector matches what `labels` stands for.
+    pub(crate) fn admits(&self, labels: &impl Selectable) -> bool {
         match self {
             Self::Nothing => false,
             Self::Everything => true,
@@ -79,14 +154,47 @@ impl SelectorRef<'_> {
         }
     }
 
-    /// Labels that each matched object has; none if there is no such label.
-    pub(crate) fn required(&self) -> Option<&Labels> {
-        let labels = match self {
-            Self::Nothing | Self::Everything => return None,
-            Self::Equals(labels) => labels,
-            Self::Expr(selector) => &selector.match_labels,
+    pub(crate) fn demand(&self) -> Demand<'_> {
+        let selector = match self {
+            Self::Nothing => return Demand::Never,
+            Self::Everything => return Demand::Any,
+            Self::Equals(labels) if labels.is_empty() => return Demand::Any,
+            Self::Equals(labels) => return Demand::All(labels),
+            Self::Expr(selector) => selector,
         };
-        (!labels.is_empty()).then_some(labels)
+        if !selector.match_labels.is_empty() {
+            return Demand::All(&selector.match_labels);
+        }
+        let mut demand = Demand::Any;
+        for one in &selector.match_expressions {
+            match one {
+                Requirement::In(key, values) => return Demand::OneOf(key, values),
+                Requirement::Exists(key) => demand = Demand::Key(key),
+                Requirement::NotIn(..) | Requirement::DoesNotExist(_) => {}
+            }
+        }
+        demand
+    }
+
+    /// Calls a function with everything that the selector looks at in labels: pairs, and keys of which it asks only whether they are
+    /// there. It cannot tell labels that agree in these from each other.
+    pub(crate) fn looks_at(&self, mut each: impl FnMut(&str, Option<&str>)) {
+        let (labels, expressions): (&Labels, &[Requirement]) = match self {
+            Self::Nothing | Self::Everything => return,
+            Self::Equals(labels) => (labels, &[]),
+            Self::Expr(selector) => (&selector.match_labels, &selector.match_expressions[..]),
+        };
+        for (key, value) in labels {
+            each(key, Some(value));
+        }
+        for one in expressions {
+            match one {
+                Requirement::In(key, values) | Requirement::NotIn(key, values) => {
+                    values.iter().for_each(|value| each(key, Some(value)));
+                }
+                Requirement::Exists(key) | Requirement::DoesNotExist(key) => each(key, None),
+            }
+        }
     }
 }
 

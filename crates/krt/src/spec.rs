@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use crate::key::{Hashing, KeyRef};
 use crate::query::{EmptySelector, Filter, Mode};
-use crate::selector::{self, SelectorRef};
+use crate::selector::{self, LabelCut, SelectorRef};
 use crate::traits::Labels;
 
 /// A value of an index, as a condition.
@@ -96,9 +96,45 @@ pub(crate) enum Condition<T> {
     Name(Box<str>, fn(&T) -> &str),
     Namespace(Box<str>, fn(&T) -> &str),
     Labels(Labels, fn(&T) -> &Labels),
-    Selecting(Labels, EmptySelector, fn(&T) -> SelectorRef<'_>),
+    Selecting(LabelCut, EmptySelector, fn(&T) -> SelectorRef<'_>),
     Index(IndexAt<T>),
     Where(Closure<T>),
+}
+
+impl<T> Clone for IndexAt<T> {
+    fn clone(&self) -> Self {
+        Self {
+            number: self.number,
+            id: self.id,
+            value: Arc::clone(&self.value),
+        }
+    }
+}
+
+impl<T> Clone for Closure<T> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Unique(filter) => Self::Unique(Arc::clone(filter)),
+            Self::Shared(shared) => Self::Shared(SharedClosure {
+                code: shared.code,
+                bound: Arc::clone(&shared.bound),
+            }),
+        }
+    }
+}
+
+impl<T> Clone for Condition<T> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Keys(keys) => Self::Keys(keys.clone()),
+            Self::Name(name, read) => Self::Name(name.clone(), *read),
+            Self::Namespace(namespace, read) => Self::Namespace(namespace.clone(), *read),
+            Self::Labels(labels, read) => Self::Labels(labels.clone(), *read),
+            Self::Selecting(labels, empty, read) => Self::Selecting(labels.clone(), *empty, *read),
+            Self::Index(at) => Self::Index(at.clone()),
+            Self::Where(closure) => Self::Where(closure.clone()),
+        }
+    }
 }
 
 fn hash_labels(labels: &Labels, hasher: &mut impl Hasher) {
@@ -157,7 +193,7 @@ impl<T: 'static> Filter<'_, T> {
             | (Self::Namespace(own, _), Condition::Namespace(other, _)) => **own == **other,
             (Self::Labels(own, _), Condition::Labels(other, _)) => *own == other,
             (Self::Selecting(own, empty, _), Condition::Selecting(other, others, _)) => {
-                empty == others && *own == other
+                empty == others && other.is(own)
             }
             (Self::Index(own), Condition::Index(other)) => own.number == other.number && own.id == other.id,
             (Self::Where(Closure::Shared(own)), Condition::Where(Closure::Shared(other))) => {
@@ -173,14 +209,26 @@ impl<T: 'static> Filter<'_, T> {
             Self::Name(name, read) => Condition::Name(name.into(), read),
             Self::Namespace(namespace, read) => Condition::Namespace(namespace.into(), read),
             Self::Labels(labels, read) => Condition::Labels(labels.clone(), read),
-            Self::Selecting(labels, empty, read) => Condition::Selecting(labels.clone(), empty, read),
+            Self::Selecting(labels, empty, read) => Condition::Selecting(LabelCut::whole(labels), empty, read),
             Self::Index(at) => Condition::Index(at),
             Self::Where(closure) => Condition::Where(closure),
         }
     }
 }
 
-/// The hash of a query, so that equal queries have equal ones.
+/// What a query's first selecting filter asks with, and how selectors are read. The engine cuts these labels to what
+/// matters of them, and compares them itself.
+pub(crate) fn selects_by<'q, T>(filters: &[Filter<'q, T>]) -> Option<(&'q Labels, ReadSelector<T>)> {
+    filters.iter().find_map(|filter| match filter {
+        Filter::Selecting(labels, _, read) => Some((*labels, *read)),
+        _ => None,
+    })
+}
+
+/// How an object lends its selector.
+pub(crate) type ReadSelector<T> = fn(&T) -> SelectorRef<'_>;
+
+/// The hash of a query, but for the labels that its first selecting filter asks with, so that equal queries have equal ones.
 pub(crate) fn hash_query<T: 'static>(
     filters: &[Filter<'_, T>],
     mode: &Mode<T>,
@@ -195,8 +243,14 @@ pub(crate) fn hash_query<T: 'static>(
             code.hash(hasher);
         }
     }
+    let mut is_cut = true;
     for filter in filters {
-        filter.hash(hashing, hasher);
+        match filter {
+            Filter::Selecting(_, empty, _) if std::mem::take(&mut is_cut) => {
+                hasher.write_u8(9 + u8::from(*empty == EmptySelector::SelectsNone));
+            }
+            filter => filter.hash(hashing, hasher),
+        }
     }
 }
 
@@ -209,11 +263,28 @@ impl<T: 'static> Condition<T> {
             Self::Labels(labels, read) => labels.is_empty() || selector::contains(read(object), labels),
             Self::Selecting(labels, empty, read) => {
                 let selector = read(object);
-                selector.matches(labels) && (*empty == EmptySelector::SelectsAll || !selector.is_empty())
+                selector.admits(labels) && (*empty == EmptySelector::SelectsAll || !selector.is_empty())
             }
             Self::Index(at) => at.value.is_of(object),
             Self::Where(Closure::Unique(filter)) => filter(object),
             Self::Where(Closure::Shared(filter)) => filter.bound.matches(object),
+        }
+    }
+
+    fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Keys(own), Self::Keys(other)) => own == other,
+            (Self::Name(own, _), Self::Name(other, _)) | (Self::Namespace(own, _), Self::Namespace(other, _)) => {
+                own == other
+            }
+            (Self::Labels(own, _), Self::Labels(other, _)) => own == other,
+            (Self::Selecting(own, empty, _), Self::Selecting(other, others, _)) => empty == others && own == other,
+            (Self::Index(own), Self::Index(other)) => own.number == other.number && own.id == other.id,
+            (Self::Where(Closure::Unique(own)), Self::Where(Closure::Unique(other))) => Arc::ptr_eq(own, other),
+            (Self::Where(Closure::Shared(own)), Self::Where(Closure::Shared(other))) => {
+                own.code == other.code && own.bound.has_environment(other.bound.environment())
+            }
+            _ => false,
         }
     }
 
@@ -223,16 +294,63 @@ impl<T: 'static> Condition<T> {
 }
 
 impl<T: 'static> Spec<T> {
-    /// Whether a query, asked again, is this one.
+    /// A query as it is kept: of the labels that its first selecting filter asks with, the cut.
+    pub(crate) fn new(filters: SmallVec<[Filter<'_, T>; 2]>, mode: Mode<T>, cut: LabelCut) -> Self {
+        let mut cut = Some(cut);
+        let conditions = filters.into_iter().map(|filter| match filter {
+            Filter::Selecting(labels, empty, read) => {
+                let cut = cut.take().unwrap_or_else(|| LabelCut::whole(labels));
+                Condition::Selecting(cut, empty, read)
+            }
+            other => other.into_condition(),
+        });
+        Self {
+            conditions: conditions.collect(),
+            mode,
+        }
+    }
+
+    /// The same query with another cut.
+    pub(crate) fn with_cut(&self, cut: LabelCut) -> Self {
+        let mut cut = Some(cut);
+        let conditions = self.conditions.iter().map(|condition| match condition {
+            Condition::Selecting(own, empty, read) => {
+                Condition::Selecting(cut.take().unwrap_or_else(|| own.clone()), *empty, *read)
+            }
+            other => other.clone(),
+        });
+        Self {
+            conditions: conditions.collect(),
+            mode: self.mode.clone(),
+        }
+    }
+
+    /// Whether a query, asked again, is this one, but for the labels that its first selecting filter asks with.
     pub(crate) fn is(&self, filters: &[Filter<'_, T>], mode: &Mode<T>) -> bool {
-        let same_mode = match (&self.mode, mode) {
-            (Mode::Objects, Mode::Objects) | (Mode::Exists, Mode::Exists) => true,
-            (Mode::Projection(own, _), Mode::Projection(other, _)) => own == other,
-            _ => false,
+        let mut is_cut = true;
+        let mut same = |(filter, own): (&Filter<'_, T>, &Condition<T>)| match (filter, own) {
+            (Filter::Selecting(_, empty, _), Condition::Selecting(_, other, _)) if std::mem::take(&mut is_cut) => {
+                empty == other
+            }
+            (filter, own) => filter.is(own),
         };
-        same_mode
+        self.mode.is(mode)
             && self.conditions.len() == filters.len()
-            && filters.iter().zip(&self.conditions).all(|(filter, own)| filter.is(own))
+            && filters.iter().zip(&self.conditions).all(&mut same)
+    }
+
+    /// Whether another query differs at most in the cut.
+    pub(crate) fn is_twin(&self, other: &Self) -> bool {
+        let mut is_cut = true;
+        let mut same = |(own, other): (&Condition<T>, &Condition<T>)| match (own, other) {
+            (Condition::Selecting(_, own, _), Condition::Selecting(_, other, _)) if std::mem::take(&mut is_cut) => {
+                own == other
+            }
+            (own, other) => own.is(other),
+        };
+        self.mode.is(&other.mode)
+            && self.conditions.len() == other.conditions.len()
+            && self.conditions.iter().zip(&other.conditions).all(&mut same)
     }
 
     /// Whether an object matches; `has_value` tells whether it has a value of an index. Closures are asked last, and only about objects that

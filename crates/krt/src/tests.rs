@@ -1,11 +1,14 @@
 //! Behaviours of the engine through the public API, driven step by step. The invariants of every part are checked after each step.
 
 mod derived;
+mod fetches;
 mod filters;
 mod handlers;
 mod joins;
 mod lifecycle;
+mod postings;
 mod reads;
+mod selectors;
 mod sources;
 mod threads;
 

@@ -1,7 +1,7 @@
 //! Dependencies: which inputs of which node fetched what, and, the other way round, whom a change concerns.
 //!
-//! Start with [`Deps::intern`] (a fetch becomes a dependency), [`Deps::commit`] (an input now has these and no others) and
-//! [`Deps::probe`] (an object changed).
+//! Start with [`Deps::ask`] (a fetch becomes a dependency), [`Deps::select`] (what it gives), [`Deps::commit`] (an input now has these
+//! and no others) and [`Deps::probe`] (an object changed).
 //!
 //! # Design
 //!
@@ -13,12 +13,20 @@
 //! an index, a namespace, or anything) and inside of that a label pair or nothing. A change looks into the rows of the atoms of the
 //! object before and after, and asks each dependency it finds there whether it really matches; so equal hashes cost time and nothing
 //! else. Closures have no atoms: they are found in the rows of what else they are combined with.
+//!
+//! Which labels make a dependency one of its own is a matter of `selectors`; how few objects a fetch looks at, one of `objects`.
 
+mod interned;
+mod labels;
 mod links;
+mod objects;
+mod postings;
 mod probe;
 mod rows;
+mod selectors;
 
 use std::any::Any;
+use std::sync::Arc;
 
 use hashbrown::{HashMap, HashTable};
 use smallvec::SmallVec;
@@ -26,12 +34,15 @@ use smallvec::SmallVec;
 #[cfg(test)]
 use super::graph::Graph;
 use super::id::{NodeId, id32};
+use super::store::Store;
 use crate::key::Hashing;
 use crate::query::{Filter, Mode};
 use crate::spec::{self, Spec};
 
+use labels::{Atom, Cut, LabelSets, NO_SET, SetId};
 use links::Link;
-pub(crate) use links::NO_LINK;
+pub(crate) use links::{Asked, NO_LINK};
+use objects::PerFacet;
 pub(crate) use probe::Probe;
 use rows::{Kind, SourceRows};
 
@@ -39,13 +50,17 @@ use rows::{Kind, SourceRows};
 pub(crate) type DepId = u32;
 
 /// What a memo holds is known to the fetch that fills and reads it.
-pub(crate) type Memo = Box<dyn Any + Send + Sync>;
+pub(crate) type Memo = Arc<dyn Any + Send + Sync>;
 
 struct Dep {
     consumer: NodeId,
     source: NodeId,
-    /// Of the consumer, the source and the query.
+    /// The hash of the consumer, the source and the query without the labels that are cut.
+    base: u64,
+    /// That of `base` and `cut`.
     hash: u64,
+    /// What matters of the labels that the query's first selecting filter asks with; nothing if it has none.
+    cut: Cut,
     /// A `Spec<T>` of the source's `T`.
     spec: Box<dyn Any + Send + Sync>,
     /// What the query gave. Invariant: `None` or what it would give now, if the source's state is final.
@@ -55,6 +70,8 @@ struct Dep {
     kind: Kind,
     /// The rows this is in and its place in each.
     rows: SmallVec<[(u64, u32); 2]>,
+    /// What it filters by.
+    facets: PerFacet,
     /// The last look that came by, so that each looks once.
     seen: u64,
     /// The last run that asked.
@@ -72,8 +89,14 @@ pub(crate) struct Deps {
     rows: HashMap<u64, Vec<DepId>, foldhash::fast::RandomState>,
     /// By source. Invariant: exactly the sources that some dependency has.
     sources: HashMap<NodeId, SourceRows, foldhash::fast::RandomState>,
+    labels: LabelSets,
     /// Dependencies made by the present run. Invariant: all that have no links are in it.
     fresh: Vec<DepId>,
+    /// The label sets that the present run asked with, which it holds.
+    fresh_sets: Vec<SetId>,
+    /// A source whose selectors were made known for a dependency that is not there yet: how environments of closures are compared is
+    /// the user's code, and may panic in between.
+    fresh_source: Option<NodeId>,
     looks: u64,
     runs: u64,
     /// The inputs that changes concerned, to be taken by the engine: (consumer, input).
@@ -92,11 +115,18 @@ pub(crate) struct Counters {
     pub(crate) memo_hits: u64,
     /// Fetches that had to look.
     pub(crate) memo_misses: u64,
+    /// Objects that they looked at.
+    pub(crate) looked: u64,
+    /// Those of them that looked at all objects of a collection.
+    pub(crate) scans: u64,
+    /// Dependencies that were found without a hash: what the input asked the last time.
+    pub(crate) asked_again: u64,
 }
 
 impl Deps {
     pub(crate) fn new(hashing: Hashing) -> Self {
         Self {
+            labels: LabelSets::new(hashing.clone()),
             hashing,
             slots: Vec::new(),
             free: Vec::new(),
@@ -106,6 +136,8 @@ impl Deps {
             rows: HashMap::default(),
             sources: HashMap::default(),
             fresh: Vec::new(),
+            fresh_sets: Vec::new(),
+            fresh_source: None,
             looks: 0,
             runs: 0,
             affected: Vec::new(),
@@ -129,50 +161,104 @@ impl Deps {
             .expect("a dependency that is referred to")
     }
 
-    /// The dependency of a query; a new one, without inputs yet, if nobody asked for it before.
-    pub(crate) fn intern<T: Send + Sync + 'static>(
+    /// The dependency of a query; a new one, without inputs yet, if nobody asked for it before. `last` is the link to what the input
+    /// asked the last time at this place, which is looked at first.
+    pub(crate) fn ask<T: Send + Sync + 'static>(
         &mut self,
-        consumer: NodeId,
-        source: NodeId,
+        last: u32,
+        (consumer, source): (NodeId, NodeId),
         filters: SmallVec<[Filter<'_, T>; 2]>,
         mode: Mode<T>,
-    ) -> DepId {
+        store: Option<&Store<T>>,
+    ) -> Asked {
+        if let Some(asked) = self.again((last, consumer, source), &filters, &mode) {
+            self.counters.asked_again += 1;
+            return asked;
+        }
         let mut hasher = self.hashing.start();
         std::hash::Hasher::write_u64(&mut hasher, u64::from(consumer.0) << 32 | u64::from(source.0));
         spec::hash_query(&filters, &mode, &self.hashing, &mut hasher);
-        let hash = self.hashing.end(&hasher);
+        let base = self.hashing.end(&hasher);
+        let (mut set, mut cut) = (NO_SET, Cut::new());
+        if let Some((labels, read)) = spec::selects_by(&filters) {
+            self.know_selectors(source, read, store);
+            self.fresh_source = Some(source);
+            set = self.labels.hold_set(labels);
+            self.fresh_sets.push(set);
+            cut = self.cut(source, set);
+        }
+        let hash = self.cut_hash(base, &cut);
         let is = |id: &DepId| {
             let dep = self.dep(*id);
             dep.consumer == consumer
                 && dep.source == source
+                && dep.cut == cut
                 && dep
                     .spec
                     .downcast_ref::<Spec<T>>()
                     .is_some_and(|spec| spec.is(&filters, &mode))
         };
-        if let Some(id) = self.table.find(hash, is) {
-            return *id;
+        if let Some(dep) = self.table.find(hash, is) {
+            return Asked { dep: *dep, set };
         }
-        let conditions = filters.into_iter().map(Filter::into_condition).collect();
-        self.insert(consumer, source, hash, Spec { conditions, mode })
+        let spec = Spec::new(filters, mode, self.labels.texts(&cut));
+        let dep = self.insert(consumer, source, [base, hash], cut, spec);
+        self.fresh.push(dep);
+        self.fresh_source = None;
+        Asked { dep, set }
+    }
+
+    /// What a link stands for, if it is this query.
+    fn again<T: 'static>(
+        &self,
+        (last, consumer, source): (u32, NodeId, NodeId),
+        filters: &[Filter<'_, T>],
+        mode: &Mode<T>,
+    ) -> Option<Asked> {
+        let link = self.links.get(last as usize)?;
+        let dep = self.dep(link.dep);
+        let is_same = dep.source == source
+            && dep.consumer == consumer
+            && dep.spec.downcast_ref::<Spec<T>>()?.is(filters, mode)
+            && spec::selects_by(filters).is_none_or(|(labels, _)| self.labels.is_set(link.set, labels));
+        is_same.then_some(Asked {
+            dep: link.dep,
+            set: link.set,
+        })
+    }
+
+    /// The link after this one.
+    pub(crate) fn next_link(&self, link: u32) -> u32 {
+        self.links.get(link as usize).map_or(NO_LINK, |link| link.next)
+    }
+
+    fn cut_hash(&self, base: u64, cut: &[Atom]) -> u64 {
+        if cut.is_empty() {
+            return base;
+        }
+        self.hashing.of(&(base, cut))
     }
 
     fn insert<T: Send + Sync + 'static>(
         &mut self,
         consumer: NodeId,
         source: NodeId,
-        hash: u64,
+        [base, hash]: [u64; 2],
+        cut: Cut,
         spec: Spec<T>,
     ) -> DepId {
         let id = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             id32(self.slots.len() - 1)
         });
-        let (kind, rows) = self.register(id, source, &spec);
+        let (kind, rows) = self.register(id, source, &cut, &spec);
         self.slots[id as usize] = Some(Dep {
             consumer,
             source,
+            base,
             hash,
+            cut,
+            facets: Self::facets(&spec),
             spec: Box::new(spec),
             memo: None,
             links: Vec::new(),
@@ -184,7 +270,6 @@ impl Deps {
         let slots = &self.slots;
         let hash_of = |id: &DepId| slots[*id as usize].as_ref().map_or(0, |dep| dep.hash);
         self.table.insert_unique(hash, id, hash_of);
-        self.fresh.push(id);
         id
     }
 
@@ -197,17 +282,23 @@ impl Deps {
         if let Ok(entry) = self.table.find_entry(dep.hash, |other| *other == id) {
             entry.remove();
         }
-        self.unregister(dep.source, dep.kind, &dep.rows);
+        self.unregister(&dep);
         self.free.push(id);
         super::panics::drop_each([(dep.spec, dep.memo)]);
     }
 
     /// Forgets what the present run made and nobody took over.
     pub(crate) fn drop_fresh(&mut self) {
+        while let Some(set) = self.fresh_sets.pop() {
+            self.labels.release_set(set);
+        }
         while let Some(id) = self.fresh.pop() {
             if self.slots[id as usize].as_ref().is_some_and(|dep| dep.links.is_empty()) {
                 self.remove(id);
             }
+        }
+        if let Some(source) = self.fresh_source.take() {
+            self.give_up_unneeded(source);
         }
     }
 
@@ -263,20 +354,21 @@ impl Deps {
         inputs.collect()
     }
 
-    /// How much there is of each: dependencies, links, rows, sources.
+    /// How much there is of each: dependencies, links, rows of dependencies, and what is known of the sources, their objects and labels.
     pub(crate) fn sizes(&self) -> [usize; 4] {
+        let objects = self.sources.values().map(SourceRows::objects_in_rows).sum::<usize>();
         [
             self.table.len(),
             self.links.len() - self.free_links.len(),
             self.rows.len(),
-            self.sources.len(),
+            self.sources.len() + objects + self.labels.len(),
         ]
     }
 
     #[cfg(test)]
     pub(crate) fn check_invariants(&self, graph: &Graph) {
         use std::collections::BTreeMap;
-        assert!(self.fresh.is_empty() && self.affected.is_empty());
+        assert!(self.fresh.is_empty() && self.fresh_sets.is_empty() && self.affected.is_empty());
         let mut edges: BTreeMap<(NodeId, NodeId), u32> = BTreeMap::new();
         let mut in_rows = 0;
         assert_eq!(self.slots.iter().filter(|dep| dep.is_none()).count(), self.free.len());
@@ -289,6 +381,9 @@ impl Deps {
             for (place, link) in (0..).zip(&dep.links) {
                 let link = &self.links[*link as usize];
                 assert_eq!((link.dep, link.position), (id, place));
+                if link.set != NO_SET {
+                    assert_eq!(dep.cut, self.cut(dep.source, link.set), "an input is not with its like");
+                }
             }
             for (row, place) in &dep.rows {
                 assert_eq!(self.rows[row][*place as usize], id);
@@ -302,8 +397,16 @@ impl Deps {
         assert_eq!(self.slots.iter().flatten().count(), self.table.len());
         for (source, rows) in &self.sources {
             let deps = self.slots.iter().flatten().filter(|dep| dep.source == *source);
-            rows.check_invariants(deps.map(|dep| dep.kind));
+            rows.check_invariants(deps.map(|dep| (dep.kind, dep.facets)));
         }
+        let held = |atom| {
+            let selectors = self.sources.values().filter_map(|rows| rows.selectors.as_ref());
+            selectors.map(|selectors| selectors.holds(atom)).sum()
+        };
+        self.labels.check_invariants(held, |link| {
+            let link = &self.links[link as usize];
+            (link.set, link.set_place)
+        });
         for ((consumer, source), deps) in edges {
             assert!(graph.holders(consumer, source) >= deps);
         }

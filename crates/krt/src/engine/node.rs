@@ -102,7 +102,7 @@ pub(crate) trait Node: Send {
     /// Freezes the content: drops the operator, the indexes and the handlers.
     fn stop(&mut self, deps: &mut Deps, graph: &mut Graph);
     #[cfg(test)]
-    fn check_invariants(&self);
+    fn check_invariants(&self, id: NodeId, deps: &Deps);
 }
 
 pub(crate) struct Cell<T> {
@@ -191,7 +191,7 @@ impl<T: Send + Sync + 'static> Node for Cell<T> {
         if let Step::Finished { synced } = step {
             self.newly_synced = synced && !self.store.synced;
             self.store.synced |= synced;
-            self.store.finalize(run.node, run.deps);
+            self.store.finalize(run.node, run.deps, run.graph);
         }
         step
     }
@@ -259,8 +259,9 @@ impl<T: Send + Sync + 'static> Node for Cell<T> {
     }
 
     #[cfg(test)]
-    fn check_invariants(&self) {
+    fn check_invariants(&self, id: NodeId, deps: &Deps) {
         self.store.check_invariants(self.ids());
+        deps.check_postings(id, &self.store);
         assert_eq!(self.store.len(), self.published.len());
         assert_eq!(self.store.synced, self.published.is_synced());
         if let Some(operator) = &self.operator {

@@ -41,6 +41,12 @@ pub(crate) enum Bug {
     DiscardedDependencies,
     /// A new edge to what is not final yet is taken as final.
     NotSuperseded,
+    /// A fetch looks at all objects though a filter tells where the matches are.
+    FullScan,
+    /// An object that is gone stays where fetches look for it.
+    KeptPosting,
+    /// A selector that looks at a label for the first time moves nobody apart.
+    NotRekeyed,
 }
 
 #[cfg(test)]

@@ -13,11 +13,12 @@ use std::sync::Arc;
 use hashbrown::HashTable;
 
 use super::deps::{Deps, Probe};
+use super::graph::Graph;
 use super::id::{NodeId, id32};
 use super::panics;
 use super::planted::{self, Bug};
 use crate::key::{Key, KeyRef};
-use crate::spec::{Condition, Spec};
+use crate::spec::{IndexAt, Spec};
 
 /// One key's change in one epoch. Invariant: not both `old` and `new` are `None`.
 #[derive(Debug)]
@@ -169,7 +170,7 @@ impl<T: Send + Sync + 'static> Store<T> {
     }
 
     /// Brings the indexes in line with this epoch's changes, and tells the dependencies.
-    pub(crate) fn finalize(&mut self, node: NodeId, deps: &mut Deps) {
+    pub(crate) fn finalize(&mut self, node: NodeId, deps: &mut Deps, graph: &mut Graph) {
         if self.indexes.is_empty() && !deps.is_fetched(node) {
             return;
         }
@@ -188,7 +189,8 @@ impl<T: Send + Sync + 'static> Store<T> {
             }
             deps.probe(
                 node,
-                &change.key,
+                graph,
+                (change.id, &change.key),
                 &Probe {
                     object: change.old.as_deref(),
                     values: &old_values,
@@ -218,49 +220,13 @@ impl<T: Send + Sync + 'static> Store<T> {
         self.indexes.get(number as usize)?.as_deref()
     }
 
-    /// The ids of the objects that match, in the order of their keys.
-    pub(crate) fn select(&self, spec: &Spec<T>, hash: impl Fn(&str) -> u64) -> Vec<u32> {
-        let mut found: Vec<u32> = match self.narrowest(spec) {
-            Access::Keys(keys) => {
-                let ids = keys.iter().filter_map(|key| self.find(hash(key), key));
-                ids.filter(|id| self.is_match(*id, spec)).collect()
-            }
-            Access::Ids(ids) => ids.iter().copied().filter(|id| self.is_match(*id, spec)).collect(),
-            Access::All => {
-                let ids = self.iter().map(|(id, _)| id);
-                ids.filter(|id| self.is_match(*id, spec)).collect()
-            }
-        };
-        found.sort_unstable_by(|one, other| {
-            if planted::has(Bug::OrderById) {
-                return one.cmp(other);
-            }
-            let text = |id: u32| self.key(id).map(|key| key.text.as_bytes());
-            text(*one).cmp(&text(*other))
-        });
-        found
+    /// The ids of the objects that have a value, if the index is there already.
+    pub(crate) fn ids_of(&self, at: &IndexAt<T>) -> Option<&[u32]> {
+        self.index(at.number).map(|index| index.ids(at.id))
     }
 
-    fn narrowest<'a>(&'a self, spec: &'a Spec<T>) -> Access<'a> {
-        let mut best = Access::All;
-        for condition in &spec.conditions {
-            match condition {
-                Condition::Keys(keys) => return Access::Keys(keys),
-                Condition::Index(at) => {
-                    if let Some(index) = self.index(at.number) {
-                        let ids = index.ids(at.id);
-                        if !matches!(best, Access::Ids(other) if other.len() <= ids.len()) {
-                            best = Access::Ids(ids);
-                        }
-                    }
-                }
-                _ => {}
-            }
-        }
-        best
-    }
-
-    fn is_match(&self, id: u32, spec: &Spec<T>) -> bool {
+    /// Whether an object matches a query.
+    pub(crate) fn is_match(&self, id: u32, spec: &Spec<T>) -> bool {
         let slot = &self.slots[id as usize];
         let (Some(key), Some(object)) = (&slot.key, &slot.value) else {
             return false;
@@ -330,11 +296,4 @@ pub(crate) enum IdsFrom {
     Store,
     /// The ingress buffer of a source.
     Ingress,
-}
-
-/// Where to look for the objects of a query.
-enum Access<'a> {
-    Keys(&'a [Arc<str>]),
-    Ids(&'a [u32]),
-    All,
 }

@@ -308,7 +308,8 @@ fn equal_queries_share_a_dependency() {
     let inputs = rig
         .krt
         .static_collection("inputs", (0..100).map(|n| Item::new(&format!("i{n}"), n)));
-    let others = items(&rig, "others", &[("o", 1)]);
+    let selecting = Item::new("o", 1).selecting(&[("app", "even")]);
+    let others = rig.krt.static_collection("others", [selecting]);
     let fetched = others.clone();
     let out = rig.krt.collection("out", &inputs, move |cx, item| {
         let wanted = labels(&[("app", if item.value % 2 == 0 { "even" } else { "odd" })]);

@@ -71,6 +71,9 @@ fn every_planted_bug_is_found() {
         Bug::LostTouch,
         Bug::DiscardedDependencies,
         Bug::NotSuperseded,
+        Bug::FullScan,
+        Bug::KeptPosting,
+        Bug::NotRekeyed,
     ];
     let mut missed = Vec::new();
     let enough = number("ORACLE_HISTORIES", ENOUGH);

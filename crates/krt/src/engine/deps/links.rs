@@ -6,6 +6,7 @@
 use super::super::graph::Graph;
 use super::super::id::{NodeId, id32};
 use super::super::planted::{self, Bug};
+use super::labels::{NO_SET, SetId};
 use super::{DepId, Deps};
 
 /// The end of a chain, and the chain of an input without dependencies.
@@ -17,13 +18,25 @@ pub(super) struct Link {
     /// The place in the dependency's list.
     pub(super) position: u32,
     /// The next link of the same input.
-    next: u32,
+    pub(super) next: u32,
+    /// The labels that the input asked with, of which the dependency knows only those that matter.
+    pub(super) set: SetId,
+    /// The place in the set's list.
+    pub(super) set_place: u32,
+}
+
+/// What a run asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub(crate) dep: DepId,
+    /// The labels it asked with.
+    pub(crate) set: SetId,
 }
 
 impl Deps {
     /// From now on the input depends on exactly these dependencies, each named once. `chain` is the input's first link, which
     /// changes.
-    pub(crate) fn commit(&mut self, graph: &mut Graph, input: u32, chain: &mut u32, deps: &[DepId]) {
+    pub(crate) fn commit(&mut self, graph: &mut Graph, input: u32, chain: &mut u32, deps: &[Asked]) {
         if !self.is_chain(*chain, deps) {
             // The new ones first: a dependency that stays is not to lose its last input in between.
             let mut old = std::mem::replace(chain, NO_LINK);
@@ -38,25 +51,29 @@ impl Deps {
         self.drop_fresh();
     }
 
-    fn is_chain(&self, mut chain: u32, deps: &[DepId]) -> bool {
-        for dep in deps {
+    fn is_chain(&self, mut chain: u32, deps: &[Asked]) -> bool {
+        for asked in deps {
             match self.links.get(chain as usize) {
-                Some(link) if link.dep == *dep => chain = link.next,
+                Some(link) if (link.dep, link.set) == (asked.dep, asked.set) => chain = link.next,
                 _ => return false,
             }
         }
         chain == NO_LINK
     }
 
-    fn link(&mut self, graph: &mut Graph, dep: DepId, input: u32, next: u32) -> u32 {
+    fn link(&mut self, graph: &mut Graph, asked: Asked, input: u32, next: u32) -> u32 {
         let id = self.free_links.pop();
         let id = id.unwrap_or_else(|| id32(self.links.len()));
+        let Asked { dep, set } = asked;
+        let set_place = if set == NO_SET { 0 } else { self.labels.link(set, id) };
         let own = self.dep_mut(dep);
         let link = Link {
             dep,
             input,
             position: id32(own.links.len()),
             next,
+            set,
+            set_place,
         };
         own.links.push(id);
         if own.links.len() == 1 {
@@ -73,20 +90,35 @@ impl Deps {
     fn unlink(&mut self, graph: &mut Graph, mut chain: u32) {
         while chain != NO_LINK {
             let Link {
-                dep, position, next, ..
+                dep,
+                position,
+                next,
+                set,
+                set_place,
+                ..
             } = self.links[chain as usize];
-            let own = self.slots[dep as usize].as_mut().expect("a link has its dependency");
-            own.links.swap_remove(position as usize);
-            if let Some(moved) = own.links.get(position as usize) {
-                self.links[*moved as usize].position = position;
+            if set != NO_SET
+                && let Some(moved) = self.labels.unlink(set, set_place)
+            {
+                self.links[moved as usize].set_place = set_place;
             }
-            let (last, consumer, source) = (own.links.is_empty(), own.consumer, own.source);
             self.free_links.push(chain);
-            if last {
-                graph.release(consumer, source);
-                self.remove(dep);
-            }
+            self.take_from(graph, dep, position);
             chain = next;
+        }
+    }
+
+    /// Takes a link out of its dependency's list; forgets the dependency if it was the last one.
+    pub(super) fn take_from(&mut self, graph: &mut Graph, dep: DepId, position: u32) {
+        let own = self.slots[dep as usize].as_mut().expect("a link has its dependency");
+        own.links.swap_remove(position as usize);
+        if let Some(moved) = own.links.get(position as usize) {
+            self.links[*moved as usize].position = position;
+        }
+        if own.links.is_empty() {
+            let (consumer, source) = (own.consumer, own.source);
+            graph.release(consumer, source);
+            self.remove(dep);
         }
     }
 

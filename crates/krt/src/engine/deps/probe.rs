@@ -5,14 +5,16 @@
 
 use smallvec::SmallVec;
 
+use super::super::graph::Graph;
 use super::super::id::NodeId;
 use super::super::panics;
 use super::super::planted::{self, Bug};
+use super::labels::Atom;
 use super::rows::{Inner, Kind, Readers, SCOPES, Scope, index_value};
 use super::{DepId, Deps};
 use crate::key::Key;
 use crate::query::Mode;
-use crate::selector::SelectorRef;
+use crate::selector::{Demand, SelectorRef};
 use crate::spec::{IndexAt, Spec};
 
 /// An object before or after a change.
@@ -32,20 +34,37 @@ impl<'a, T: 'static> Probe<'a, T> {
 }
 
 impl Deps {
-    /// Marks the inputs that a change concerns, and forgets the memos that it outdates.
+    /// Marks the inputs that a change concerns, forgets the memos that it outdates, and brings what is known of the source's objects
+    /// in line.
     pub(crate) fn probe<T: Send + Sync + 'static>(
         &mut self,
         source: NodeId,
-        key: &Key,
+        graph: &mut Graph,
+        (id, key): (u32, &Key),
         old: &Probe<'_, T>,
         new: &Probe<'_, T>,
     ) {
         if !self.is_fetched(source) {
             return;
         }
+        let last = self.repost(source, graph, id, old.object, new.object);
+        self.look_into(source, key, old, new);
+        if !last.is_empty() {
+            self.retire_selector::<T>(source, graph, &last);
+        }
+    }
+
+    fn look_into<T: Send + Sync + 'static>(
+        &mut self,
+        source: NodeId,
+        key: &Key,
+        old: &Probe<'_, T>,
+        new: &Probe<'_, T>,
+    ) {
         self.looks += 1;
         let mut found: SmallVec<[DepId; 16]> = SmallVec::new();
-        for side in [old, new] {
+        let is_alike = panics::contain(|| self.is_alike(source, old, new)).unwrap_or(false);
+        for side in [old, new].into_iter().skip(usize::from(is_alike)) {
             if let Some(object) = side.object {
                 // A panic while it is read: whoever may be concerned is.
                 let start = found.len();
@@ -81,6 +100,22 @@ impl Deps {
                 self.affected.extend(inputs);
             }
         }
+    }
+
+    /// Whether an object before and after a change is to be found in the same rows.
+    fn is_alike<T: 'static>(&self, source: NodeId, old: &Probe<'_, T>, new: &Probe<'_, T>) -> bool {
+        let (Some(before), Some(after)) = (old.object, new.object) else {
+            return false;
+        };
+        let rows = &self.sources[&source];
+        let Some(readers) = rows.readers.downcast_ref::<Readers<T>>() else {
+            return false;
+        };
+        old.values == new.values
+            && readers.namespace.is_none_or(|read| read(before) == read(after))
+            && readers.name.is_none_or(|read| read(before) == read(after))
+            && readers.labels.is_none_or(|read| read(before) == read(after))
+            && readers.selector.is_none_or(|read| read(before) == read(after))
     }
 
     /// The dependencies in the rows of one object.
@@ -138,20 +173,49 @@ impl Deps {
                         scope,
                         inner: Inner::Selecting,
                     };
-                    let selector = read(object);
-                    if let Some(required) = selector.required() {
-                        // Who matches has all of these pairs: the shortest row has everybody.
-                        let rows = required
-                            .iter()
-                            .map(|(key, value)| self.row(source, kind, atom, self.pair(key, value)));
-                        let shortest = rows
-                            .map(|row| self.rows.get(&row))
-                            .min_by_key(|row| row.map_or(0, Vec::len));
-                        found.extend(shortest.flatten().into_iter().flatten().copied());
-                    } else if !matches!(selector, SelectorRef::Nothing) && !planted::has(Bug::EmptySelector) {
-                        self.look(source, kind, atom, Self::NO_PAIR, found);
-                    }
+                    self.selected(source, kind, atom, &read(object), found);
                 }
+                if rows.has(scope, Inner::Name)
+                    && let Some(read) = readers.name
+                {
+                    let kind = Kind {
+                        scope,
+                        inner: Inner::Name,
+                    };
+                    self.look(source, kind, atom, self.hashing.of(read(object)), found);
+                }
+            }
+        }
+    }
+
+    /// The dependencies in the rows for selectors that this selector may match. A selector of the source that looks at something was
+    /// made known before, so that each dependency whose labels have it is in the row of it.
+    fn selected(
+        &self,
+        source: NodeId,
+        kind: Kind,
+        scope: u64,
+        selector: &SelectorRef<'_>,
+        found: &mut SmallVec<[DepId; 16]>,
+    ) {
+        let row = |key: &str, value: Option<&str>| {
+            let atom = self.labels.find(key, value).map(Atom::number)?;
+            self.rows.get(&self.row(source, kind, scope, atom))
+        };
+        match selector.demand() {
+            Demand::Never => {}
+            Demand::Any if planted::has(Bug::EmptySelector) => {}
+            Demand::Any => self.look(source, kind, scope, Self::NO_PAIR, found),
+            Demand::Key(key) => found.extend(row(key, None).into_iter().flatten().copied()),
+            Demand::OneOf(key, values) => {
+                let rows = values.iter().filter_map(|value| row(key, Some(value)));
+                found.extend(rows.flatten().copied());
+            }
+            Demand::All(wanted) => {
+                // Who matches has all of these pairs: the shortest row has everybody.
+                let rows = wanted.iter().map(|(key, value)| row(key, Some(value)));
+                let shortest = rows.min_by_key(|row| row.map_or(0, Vec::len));
+                found.extend(shortest.flatten().into_iter().flatten().copied());
             }
         }
     }
@@ -179,7 +243,7 @@ fn is_concerned<T: 'static>(spec: &Spec<T>, key: &Key, old: &Probe<'_, T>, new: 
         Mode::Objects => old.is_some() || new.is_some(),
         Mode::Exists => old.is_some() != new.is_some(),
         Mode::Projection(_, differ) => match (old, new) {
-            (Some(old), Some(new)) => differ(old, new),
+            (Some(old), Some(new)) => differ.differ(old, new),
             (old, new) => old.is_some() != new.is_some() && !planted::has(Bug::ProjectionFirst),
         },
     }

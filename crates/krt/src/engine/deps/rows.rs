@@ -5,7 +5,11 @@ use std::any::Any;
 use smallvec::{SmallVec, smallvec};
 
 use super::super::id::{NodeId, id32};
-use super::{DepId, Deps};
+use super::labels::Atom;
+use super::objects::{Facet, PLAIN, PerFacet};
+use super::postings::Postings;
+use super::selectors::Selectors;
+use super::{Dep, DepId, Deps};
 use crate::key::KeyRef;
 use crate::selector::SelectorRef;
 use crate::spec::{Condition, Spec};
@@ -25,13 +29,15 @@ pub(super) enum Scope {
 pub(super) enum Inner {
     /// A label that each match has.
     Label,
-    /// A label that the selector of a match may ask for.
+    /// Something that the selector of a match may look at.
     Selecting,
+    /// The name of each match.
+    Name,
     Any,
 }
 
 pub(super) const SCOPES: [Scope; 4] = [Scope::Key, Scope::Index, Scope::Namespace, Scope::Any];
-const INNERS: [Inner; 3] = [Inner::Label, Inner::Selecting, Inner::Any];
+const INNERS: [Inner; 4] = [Inner::Label, Inner::Selecting, Inner::Name, Inner::Any];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Kind {
@@ -42,19 +48,48 @@ pub(super) struct Kind {
 /// How the objects of a source are read, known once a dependency needs it.
 pub(super) struct Readers<T> {
     pub(super) namespace: Option<fn(&T) -> &str>,
+    pub(super) name: Option<fn(&T) -> &str>,
     pub(super) labels: Option<fn(&T) -> &Labels>,
     pub(super) selector: Option<fn(&T) -> SelectorRef<'_>>,
 }
 
-/// Which kinds of dependencies a source has, so that a change looks into no rows in vain.
+/// Which kinds of dependencies a source has, so that a change looks into no rows in vain; and its objects by what they filter by.
 pub(super) struct SourceRows {
     /// Invariant: by scope and inner, how many dependencies there are.
     counts: [[u32; INNERS.len()]; SCOPES.len()],
     /// A `Readers<T>` of the source's `T`.
     pub(super) readers: Box<dyn Any + Send>,
+    /// Invariant: how many dependencies filter by each facet.
+    pub(super) facets: PerFacet,
+    /// Invariant: `None` if nothing filters by the facet.
+    pub(super) postings: [Option<Postings>; PLAIN.len()],
+    /// Invariant: `Some` iff some dependency filters by selectors.
+    pub(super) selectors: Option<Selectors>,
 }
 
 impl SourceRows {
+    pub(super) fn new<T: 'static>() -> Self {
+        Self {
+            counts: Default::default(),
+            readers: Box::new(Readers::<T> {
+                namespace: None,
+                name: None,
+                labels: None,
+                selector: None,
+            }),
+            facets: PerFacet::default(),
+            postings: Default::default(),
+            selectors: None,
+        }
+    }
+
+    /// How many rows of objects there are.
+    pub(super) fn objects_in_rows(&self) -> usize {
+        let plain = self.postings.iter().flatten().map(Postings::len).sum::<usize>();
+        let selectors = self.selectors.as_ref();
+        plain + selectors.map_or(0, |selectors| selectors.postings.len() + selectors.len())
+    }
+
     pub(super) fn has(&self, scope: Scope, inner: Inner) -> bool {
         self.counts[scope as usize][inner as usize] > 0
     }
@@ -64,12 +99,16 @@ impl SourceRows {
     }
 
     #[cfg(test)]
-    pub(super) fn check_invariants(&self, kinds: impl Iterator<Item = Kind>) {
+    pub(super) fn check_invariants(&self, deps: impl Iterator<Item = (Kind, PerFacet)>) {
         let mut counts = [[0; INNERS.len()]; SCOPES.len()];
-        for kind in kinds {
+        let mut facets = PerFacet::default();
+        for (kind, own) in deps {
             counts[kind.scope as usize][kind.inner as usize] += 1;
+            for (count, more) in facets.iter_mut().zip(own) {
+                *count += more;
+            }
         }
-        assert_eq!(self.counts, counts);
+        assert_eq!((self.counts, self.facets), (counts, facets));
         assert!(counts.iter().flatten().any(|count| *count > 0));
     }
 }
@@ -85,7 +124,7 @@ impl Deps {
         self.hashing.of(&(key, value))
     }
 
-    /// Which of the rows for selectors is looked into for a selector that asks for no label.
+    /// Which of the rows for selectors is looked into for a selector that asks for nothing in particular.
     pub(super) const NO_PAIR: u64 = 0;
 
     /// Enters a new dependency into its rows: the narrowest scope, and inside of it the narrowest inner.
@@ -93,10 +132,11 @@ impl Deps {
         &mut self,
         id: DepId,
         source: NodeId,
+        cut: &[Atom],
         spec: &Spec<T>,
     ) -> (Kind, SmallVec<[(u64, u32); 2]>) {
         let (scope, scopes) = self.scopes(spec);
-        let (inner, inners) = self.inners(source, scope, &scopes, spec);
+        let (inner, inners) = self.inners(source, scope, &scopes, cut, spec);
         let kind = Kind { scope, inner };
         let mut rows: SmallVec<[(u64, u32); 2]> = SmallVec::new();
         for scope in &scopes {
@@ -110,19 +150,16 @@ impl Deps {
                 entries.push(id);
             }
         }
-        let own = self.sources.entry(source).or_insert_with(|| SourceRows {
-            counts: Default::default(),
-            readers: Box::new(Readers::<T> {
-                namespace: None,
-                labels: None,
-                selector: None,
-            }),
-        });
+        let own = self.sources.entry(source).or_insert_with(SourceRows::new::<T>);
+        for (count, more) in own.facets.iter_mut().zip(Self::facets(spec)) {
+            *count += more;
+        }
         own.counts[scope as usize][inner as usize] += 1;
         if let Some(readers) = own.readers.downcast_mut::<Readers<T>>() {
             for condition in &spec.conditions {
                 match condition {
                     Condition::Namespace(_, read) => readers.namespace = Some(*read),
+                    Condition::Name(_, read) => readers.name = Some(*read),
                     Condition::Labels(_, read) => readers.labels = Some(*read),
                     Condition::Selecting(_, _, read) => readers.selector = Some(*read),
                     _ => {}
@@ -155,16 +192,18 @@ impl Deps {
         source: NodeId,
         scope: Scope,
         scopes: &[u64],
+        cut: &[Atom],
         spec: &Spec<T>,
     ) -> (Inner, SmallVec<[u64; 4]>) {
         let mut best = (Inner::Any, smallvec![0]);
         for condition in &spec.conditions {
             match condition {
-                Condition::Selecting(labels, ..) => {
-                    let pairs = labels.iter().map(|(key, value)| self.pair(key, value));
-                    return (Inner::Selecting, std::iter::once(Self::NO_PAIR).chain(pairs).collect());
+                Condition::Name(name, _) => return (Inner::Name, smallvec![self.hashing.of(&**name)]),
+                Condition::Selecting(..) => {
+                    let atoms = cut.iter().copied().map(Atom::number);
+                    best = (Inner::Selecting, std::iter::once(Self::NO_PAIR).chain(atoms).collect());
                 }
-                Condition::Labels(labels, _) if !labels.is_empty() => {
+                Condition::Labels(labels, _) if !labels.is_empty() && best.0 == Inner::Any => {
                     // The pair of which there are the fewest.
                     let kind = Kind {
                         scope,
@@ -185,8 +224,15 @@ impl Deps {
         best
     }
 
-    /// Takes a dependency out of its rows.
-    pub(super) fn unregister(&mut self, source: NodeId, kind: Kind, rows: &[(u64, u32)]) {
+    /// Takes a dependency out of its rows, and gives up what only it needed of the objects.
+    pub(super) fn unregister(&mut self, dep: &Dep) {
+        let Dep {
+            source,
+            kind,
+            rows,
+            facets,
+            ..
+        } = dep;
         for (row, place) in rows {
             let Some(entries) = self.rows.get_mut(row) else {
                 continue;
@@ -201,11 +247,33 @@ impl Deps {
                 self.rows.remove(row);
             }
         }
-        if let Some(own) = self.sources.get_mut(&source) {
-            own.counts[kind.scope as usize][kind.inner as usize] -= 1;
-            if own.counts.iter().flatten().all(|count| *count == 0) {
-                self.sources.remove(&source);
+        let Some(own) = self.sources.get_mut(source) else {
+            return;
+        };
+        own.counts[kind.scope as usize][kind.inner as usize] -= 1;
+        for (count, less) in own.facets.iter_mut().zip(facets) {
+            *count -= less;
+        }
+        self.give_up_unneeded(*source);
+    }
+
+    /// Forgets what no dependency needs to be known of a source.
+    pub(super) fn give_up_unneeded(&mut self, source: NodeId) {
+        let Some(own) = self.sources.get_mut(&source) else {
+            return;
+        };
+        for (postings, count) in own.postings.iter_mut().zip(own.facets) {
+            if count == 0 {
+                *postings = None;
             }
+        }
+        if own.facets[Facet::Selector as usize] == 0
+            && let Some(selectors) = own.selectors.take()
+        {
+            selectors.release(&mut self.labels);
+        }
+        if own.counts.iter().flatten().all(|count| *count == 0) {
+            self.sources.remove(&source);
         }
     }
 }

@@ -172,7 +172,7 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
         self.scratch.clear();
         run.deps.begin_run();
         let shared = run.shared;
-        let mut context = Context::new(run, &mut self.scratch);
+        let mut context = Context::new(run, &mut self.scratch, self.states[index].chain);
         let previous = &self.states[index].outputs;
         let transform = &self.transform;
         let hashing = &shared.hashing;
@@ -255,7 +255,9 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
         let mut superseded = false;
         for (source, is_final) in self.scratch.edges.drain(..) {
             if let Some(mut path) = run.graph.path(source, run.node) {
-                self.scratch.fetched.retain(|dep| run.deps.source(*dep) != source);
+                self.scratch
+                    .fetched
+                    .retain(|asked| run.deps.source(asked.dep) != source);
                 path.insert(0, run.node);
                 cycle = Some(path);
                 continue;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::super::Rig;
 use super::history::{Edit, History, KEYS, Kind, Object};
@@ -30,6 +31,16 @@ impl Node {
 struct Real<'a, 'c> {
     nodes: &'a [Node],
     cx: &'a mut Context<'c>,
+    /// Counts the fetches for which nothing tells where to look.
+    unindexed: &'a AtomicU64,
+}
+
+impl Real<'_, '_> {
+    fn count(&self, conditions: &[Condition]) {
+        if !conditions.iter().any(Condition::is_indexed) {
+            self.unindexed.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 }
 
 fn query<'q>(node: &'q Node, conditions: &'q [Condition]) -> Query<'q, Object> {
@@ -57,15 +68,18 @@ fn query<'q>(node: &'q Node, conditions: &'q [Condition]) -> Query<'q, Object> {
 
 impl Reader for Real<'_, '_> {
     fn objects(&mut self, target: usize, conditions: &[Condition]) -> Vec<Object> {
+        self.count(conditions);
         let fetched = self.cx.fetch(query(&self.nodes[target], conditions));
         fetched.iter().map(|object| (**object).clone()).collect()
     }
 
     fn exists(&mut self, target: usize, conditions: &[Condition]) -> bool {
+        self.count(conditions);
         self.cx.exists(query(&self.nodes[target], conditions))
     }
 
     fn halves(&mut self, target: usize, conditions: &[Condition]) -> Vec<i64> {
+        self.count(conditions);
         let halves = self
             .cx
             .fetch_map(query(&self.nodes[target], conditions), |object| object.value / 2);
@@ -105,6 +119,7 @@ struct Drive {
     nodes: Vec<Node>,
     runs: Arc<Mutex<Vec<(usize, String)>>>,
     superseded: u64,
+    unindexed: Arc<AtomicU64>,
     model: Model,
     /// By epoch.
     epochs: Vec<Epoch>,
@@ -132,6 +147,7 @@ impl Drive {
             nodes: Vec::new(),
             runs: Arc::default(),
             superseded: 0,
+            unindexed: Arc::default(),
             epochs: Vec::new(),
             pins: Vec::new(),
             listeners: Vec::new(),
@@ -159,10 +175,15 @@ impl Drive {
         let (krt, name) = (&self.rig.krt, format!("derived {number}"));
         let recipe = history.recipes[number - history.sources.len()].clone();
         let kind = recipe.kind.clone();
-        let (nodes, runs) = (self.nodes.clone(), Arc::clone(&self.runs));
+        let (nodes, runs, unindexed) = (self.nodes.clone(), Arc::clone(&self.runs), Arc::clone(&self.unindexed));
         let transform = move |cx: &mut Context<'_>, key: &str, input: &Object| {
             runs.lock().push((number, key.to_owned()));
-            program::transform(&recipe, input, &mut Real { nodes: &nodes, cx })
+            let mut reader = Real {
+                nodes: &nodes,
+                cx,
+                unindexed: &unindexed,
+            };
+            program::transform(&recipe, input, &mut reader)
         };
         let member = |members: &[usize]| -> Vec<_> {
             members
@@ -281,6 +302,12 @@ impl Drive {
             "runs of one input in one epoch"
         );
         self.superseded = superseded;
+        let scans = self.rig.stepper.engine().deps().counters.scans;
+        let unindexed = self.unindexed.load(Ordering::Relaxed);
+        assert!(
+            scans <= unindexed,
+            "{scans} scans for {unindexed} fetches without an index"
+        );
     }
 
     fn check_pins(&self) {

@@ -1,9 +1,11 @@
 //! Histories as data: the recipes of a graph, and what is done to it. Alphabets are tiny, so that everything meets everything.
 
+use std::borrow::Cow;
+
 use fastrand::Rng;
 
 use crate::traits::Labels;
-use crate::{KeyRef, Keyed, Labeled, Named, Namespaced, Selecting, SelectorRef};
+use crate::{KeyRef, Keyed, LabelSelector, Labeled, Named, Namespaced, Requirement, Selecting, SelectorRef};
 
 /// The keys of all objects.
 pub(super) const KEYS: [&str; 4] = ["a", "b", "x/a", "x/b"];
@@ -16,7 +18,7 @@ pub(super) struct Object {
     pub(super) key: String,
     pub(super) value: i64,
     pub(super) labels: Labels,
-    pub(super) selector: Option<Labels>,
+    pub(super) selector: Option<LabelSelector>,
     /// What the transformation saw, in its order.
     pub(super) trail: String,
 }
@@ -54,7 +56,11 @@ impl Labeled for Object {
 
 impl Selecting for Object {
     fn selector(&self) -> SelectorRef<'_> {
-        self.selector.as_ref().map_or(SelectorRef::Nothing, SelectorRef::Equals)
+        match &self.selector {
+            None => SelectorRef::Nothing,
+            Some(selector) if selector.match_expressions.is_empty() => SelectorRef::Equals(&selector.match_labels),
+            Some(selector) => SelectorRef::Expr(Cow::Borrowed(selector)),
+        }
     }
 }
 
@@ -151,12 +157,48 @@ fn labels(random: &mut Rng) -> Labels {
     labels
 }
 
+/// A label that no two objects share.
+const UNIQUE: &str = "u";
+
+fn requirement(random: &mut Rng) -> Requirement {
+    let key = random.choice(["p", "q", UNIQUE]).unwrap();
+    let values = if key == UNIQUE { &KEYS[..] } else { &["1", "2"] };
+    let values: Vec<String> = values
+        .iter()
+        .filter(|_| random.bool())
+        .map(|value| (*value).into())
+        .collect();
+    match random.u32(..4) {
+        0 => Requirement::In(key.into(), values),
+        1 => Requirement::NotIn(key.into(), values),
+        2 => Requirement::Exists(key.into()),
+        _ => Requirement::DoesNotExist(key.into()),
+    }
+}
+
+fn selector(random: &mut Rng) -> LabelSelector {
+    let count = random.usize(..6).saturating_sub(3);
+    let mut match_labels = labels(random);
+    if random.u32(..6) == 0 {
+        match_labels.insert(UNIQUE.into(), random.choice(KEYS).unwrap().into());
+    }
+    LabelSelector {
+        match_labels,
+        match_expressions: (0..count).map(|_| requirement(random)).collect(),
+    }
+}
+
 fn object(random: &mut Rng) -> Object {
+    let key = random.choice(KEYS).unwrap();
+    let mut labels = labels(random);
+    if random.u32(..3) == 0 {
+        labels.insert(UNIQUE.into(), key.into());
+    }
     Object {
-        key: random.choice(KEYS).unwrap().into(),
+        key: key.into(),
         value: random.i64(..8),
-        labels: labels(random),
-        selector: random.bool().then(|| labels(random)),
+        labels,
+        selector: random.bool().then(|| selector(random)),
         trail: String::new(),
     }
 }

@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::history::{Edit, History, Kind, Object, Recipe};
 use super::program::{self, Condition, Reader};
+use crate::{LabelSelector, Labels, Requirement};
 
 /// What one fetch asked.
 #[derive(Debug, Clone)]
@@ -57,21 +58,30 @@ pub(super) struct Model {
     pub(super) runs: Vec<(usize, String)>,
 }
 
-fn matches(condition: &Condition, object: &Object) -> bool {
-    let has = |labels: &crate::Labels, wanted: &crate::Labels| {
-        wanted.iter().all(|(key, value)| labels.get(key) == Some(value))
+fn selects(selector: &LabelSelector, labels: &Labels) -> bool {
+    let meets = |one: &Requirement| match one {
+        Requirement::In(key, values) => values.iter().any(|value| labels.get(key) == Some(value)),
+        Requirement::NotIn(key, values) => values.iter().all(|value| labels.get(key) != Some(value)),
+        Requirement::Exists(key) => labels.get(key).is_some(),
+        Requirement::DoesNotExist(key) => labels.get(key).is_none(),
     };
+    let has = |(key, value): (&String, &String)| labels.get(key) == Some(value);
+    selector.match_labels.iter().all(has) && selector.match_expressions.iter().all(meets)
+}
+
+fn matches(condition: &Condition, object: &Object) -> bool {
+    let has = |labels: &Labels, wanted: &Labels| wanted.iter().all(|(key, value)| labels.get(key) == Some(value));
     let (namespace, name) = Object::namespace_and_name(&object.key);
     match condition {
         Condition::Key(key) => object.key == *key,
         Condition::Name(wanted) => name == wanted,
         Condition::Namespace(wanted) => namespace == wanted,
         Condition::Labels(wanted) => has(&object.labels, wanted),
-        Condition::Selecting(labels) => object.selector.as_ref().is_some_and(|selector| has(labels, selector)),
-        Condition::SelectingNonEmpty(labels) => object
-            .selector
-            .as_ref()
-            .is_some_and(|selector| !selector.is_empty() && has(labels, selector)),
+        Condition::Selecting(labels) => object.selector.as_ref().is_some_and(|own| selects(own, labels)),
+        Condition::SelectingNonEmpty(labels) => object.selector.as_ref().is_some_and(|own| {
+            let is_empty = own.match_labels.is_empty() && own.match_expressions.is_empty();
+            !is_empty && selects(own, labels)
+        }),
         Condition::Thirds(third) => object.value.rem_euclid(3) == *third,
         Condition::Where(least) | Condition::WhereWith(least) => object.value >= *least,
     }

@@ -17,6 +17,17 @@ pub(super) enum Condition {
     WhereWith(i64),
 }
 
+impl Condition {
+    /// Whether it tells where to look for what it lets through.
+    pub(super) fn is_indexed(&self) -> bool {
+        match self {
+            Self::Where(_) | Self::WhereWith(_) => false,
+            Self::Labels(labels) => !labels.is_empty(),
+            _ => true,
+        }
+    }
+}
+
 /// Something that answers fetches.
 pub(super) trait Reader {
     fn objects(&mut self, target: usize, conditions: &[Condition]) -> Vec<Object>;

@@ -1,0 +1,341 @@
+//! Where fetches look for what they ask: at few objects, whatever they filter by, and at the right ones after every change.
+
+use super::*;
+use crate::engine::deps::Counters;
+use crate::{Context, Fetched};
+
+/// A thousand objects in ten namespaces, with a hundred applications, and each with what it selects.
+fn thousand(rig: &Rig) -> StaticCollection<Item> {
+    let items = (0..1000).map(|n| {
+        let app = format!("app-{}", n % 100);
+        Item::new(&format!("ns-{}/n{}", n % 10, n / 2), n)
+            .labels(&[("app", &app), ("all", "yes"), ("own", &n.to_string())])
+            .selecting(&[("app", &app), ("all", "yes")])
+    });
+    rig.krt.static_collection("others", items)
+}
+
+/// What one input fetches, and how many objects it looks at for that.
+struct Asked {
+    rig: Rig,
+    others: StaticCollection<Item>,
+    log: Log,
+    _watch: crate::Singleton<Item>,
+}
+
+impl Asked {
+    fn new(fetch: impl Fn(&mut Context<'_>, &Collection<Item>) -> Fetched<Item> + Send + Sync + 'static) -> Self {
+        let mut rig = Rig::with_strong_hashes();
+        let others = thousand(&rig);
+        let log = Log::default();
+        let (fetched, seen) = (others.clone(), log.clone());
+        let watch = rig.krt.singleton("watch", move |cx| {
+            seen.add(fetch(cx, &fetched).len().to_string());
+            None
+        });
+        rig.settle();
+        Self {
+            rig,
+            others,
+            log,
+            _watch: watch,
+        }
+    }
+
+    fn counters(&self) -> Counters {
+        self.rig.stepper.engine().deps().counters
+    }
+
+    /// Does something; tells what runs saw, how many objects they looked at, and how often at all of them.
+    fn after(&mut self, change: impl FnOnce(&Self)) -> (Vec<String>, u64, u64) {
+        let before = self.counters();
+        change(self);
+        self.rig.settle();
+        let after = self.counters();
+        (
+            self.log.take(),
+            after.looked - before.looked,
+            after.scans - before.scans,
+        )
+    }
+}
+
+type Fetch = Box<dyn Fn(&mut Context<'_>, &Collection<Item>) -> Fetched<Item> + Send + Sync>;
+
+/// A fetch, and what it finds.
+struct Case {
+    name: &'static str,
+    fetch: Fetch,
+    matches: usize,
+    /// Whether object 7 is among them.
+    has_seven: bool,
+    /// How many objects are looked at, at most.
+    looked: u64,
+}
+
+fn cases() -> Vec<Case> {
+    let own = labels(&[("app", "app-7"), ("all", "yes"), ("unknown", "1")]);
+    let [labels_alone, labels_and] = [(); 2].map(|()| labels(&[("app", "app-7"), ("all", "yes")]));
+    let (selecting, non_empty) = (own.clone(), own);
+    let case = |name, fetch: Fetch, matches, has_seven, looked| Case {
+        name,
+        fetch,
+        matches,
+        has_seven,
+        looked,
+    };
+    vec![
+        case(
+            "namespace",
+            Box::new(|cx, all| cx.fetch(all.query().namespace("ns-3"))),
+            100,
+            false,
+            100,
+        ),
+        case(
+            "name",
+            Box::new(|cx, all| cx.fetch(all.query().name("n7"))),
+            2,
+            false,
+            2,
+        ),
+        case(
+            "labels",
+            Box::new(move |cx, all| cx.fetch(all.query().labels(&labels_alone))),
+            10,
+            true,
+            10,
+        ),
+        case(
+            // Selectors are posted by whichever of their labels was the rarer one when they came.
+            "selecting",
+            Box::new(move |cx, all| cx.fetch(all.query().selecting(&selecting))),
+            10,
+            true,
+            30,
+        ),
+        case(
+            "namespace, selecting_non_empty",
+            Box::new(move |cx, all| cx.fetch(all.query().namespace("ns-7").selecting_non_empty(&non_empty))),
+            10,
+            true,
+            30,
+        ),
+        case(
+            "namespace, name",
+            Box::new(|cx, all| cx.fetch(all.query().namespace("ns-5").name("n7"))),
+            1,
+            false,
+            2,
+        ),
+        case(
+            "closure, labels",
+            Box::new(move |cx, all| cx.fetch(all.query().where_(|item| item.value > 500).labels(&labels_and))),
+            5,
+            false,
+            10,
+        ),
+    ]
+}
+
+// [K10] fetches without a scope, by each filter: none looks at all objects, at the start, and after changes
+#[test]
+fn a_fetch_looks_at_the_fewest_objects_that_its_filters_leave() {
+    for case in cases() {
+        let name = case.name;
+        let mut asked = Asked::new(case.fetch);
+        assert_eq!(asked.log.take(), [case.matches.to_string()], "{name}");
+        let counters = asked.counters();
+        assert!(counters.looked <= case.looked, "{name}: {counters:?}");
+        assert_eq!(counters.scans, 0, "{name}");
+        let (runs, looked, scans) = asked.after(|asked| asked.others.delete("ns-7/n3"));
+        assert_eq!(scans, 0, "{name}");
+        assert!(looked <= case.looked, "{name}");
+        let left = case.has_seven.then(|| (case.matches - 1).to_string());
+        assert_eq!(runs, Vec::from_iter(left), "{name}");
+    }
+}
+
+// [K10] a closure fetch that nothing narrows has to look at everything, and leaves its neighbour indexed
+#[test]
+fn a_scan_is_made_by_closures_alone() {
+    let wanted = labels(&[("app", "app-7")]);
+    let mut asked = Asked::new(move |cx, all| {
+        if cx.has_key(all, "ns-0/n0") {
+            cx.fetch(all.query().where_with((), |(), item| item.value == 500));
+        }
+        cx.fetch(all.query().labels(&wanted))
+    });
+    assert_eq!(asked.log.take(), ["10"]);
+    assert_eq!(asked.counters().scans, 1);
+    let changed = Item::new("ns-7/n3", 7).labels(&[("app", "app-8")]);
+    let (runs, looked, scans) = asked.after(|asked| asked.others.update(changed.clone()));
+    assert_eq!(
+        (runs, looked, scans),
+        (vec!["9".into()], 9, 0),
+        "the closure's memo stands"
+    );
+    let (runs, _, scans) = asked.after(|asked| asked.others.update(Item::new("ns-0/n250", 500)));
+    assert_eq!((runs, scans), (vec!["9".into()], 1));
+    let (runs, _, scans) = asked.after(|asked| asked.others.delete("ns-0/n0"));
+    assert_eq!((runs, scans), (vec!["9".into()], 0), "the closure is gone");
+    let again = Item::new("ns-7/n3", 7).labels(&[("app", "app-7")]);
+    let (runs, looked, scans) = asked.after(|asked| asked.others.update(again.clone()));
+    assert_eq!((runs, looked, scans), (vec!["10".into()], 10, 0));
+}
+
+// [K10] whom a change concerns is found by its rows as well, with a closure next to them and without
+#[test]
+fn a_change_asks_few_dependencies_next_to_a_closure_and_without_it() {
+    let mut rig = Rig::with_strong_hashes();
+    let inputs = rig.krt.static_collection(
+        "inputs",
+        (0..100).map(|n| Item::new(&format!("i{n}"), n).labels(&[("app", &format!("app-{n}"))])),
+    );
+    let others = items(&rig, "others", &[]);
+    let fetched = others.clone();
+    let _out = rig.krt.collection("out", &inputs, move |cx, item| {
+        cx.fetch(fetched.query().labels(&item.labels));
+        cx.fetch(fetched.query().selecting(&item.labels));
+        cx.fetch(fetched.query().name(&item.name));
+        if item.value == 1000 {
+            cx.fetch(fetched.query().where_(|_| false));
+        }
+        None::<Item>
+    });
+    rig.settle();
+    let change = |rig: &mut Rig, value| {
+        let before = rig.stepper.engine().deps().counters;
+        let changed = Item::new("i3", value)
+            .labels(&[("app", "app-4")])
+            .selecting(&[("app", "app-5")]);
+        others.update(changed);
+        rig.settle();
+        rig.stepper.engine().deps().counters.asked - before.asked
+    };
+    assert_eq!(change(&mut rig, 1), 3, "by name, by label, by selector");
+    inputs.update(Item::new("i0", 1000).labels(&[("app", "app-0")]));
+    rig.settle();
+    assert_eq!(change(&mut rig, 2), 4, "and the closure");
+    inputs.update(Item::new("i0", 0).labels(&[("app", "app-0")]));
+    rig.settle();
+    assert_eq!(change(&mut rig, 3), 3);
+}
+
+// Ids are used again: who has one is found where it is, and not where the one before was.
+#[test]
+fn an_id_that_is_used_again_is_posted_anew() {
+    for mut rig in [Rig::new(), Rig::with_strong_hashes()] {
+        let others = items(&rig, "others", &[("x/a", 1)]);
+        let log = Log::default();
+        let (fetched, seen) = (others.clone(), log.clone());
+        let _watch = rig.krt.many_from_nothing("watch", move |cx| {
+            let (web, db) = (labels(&[("app", "web")]), labels(&[("app", "db")]));
+            let counts = [
+                cx.fetch(fetched.query().namespace("x")).len(),
+                cx.fetch(fetched.query().namespace("y")).len(),
+                cx.fetch(fetched.query().name("a")).len(),
+                cx.fetch(fetched.query().labels(&web)).len(),
+                cx.fetch(fetched.query().labels(&db)).len(),
+                cx.fetch(fetched.query().selecting(&web)).len(),
+                cx.fetch(fetched.query().selecting(&db)).len(),
+            ];
+            seen.add(format!("{counts:?}"));
+            Vec::<Item>::new()
+        });
+        rig.settle();
+        assert_eq!(log.take(), ["[1, 0, 1, 0, 0, 0, 0]"]);
+        let mut steps = Vec::new();
+        for (key, app, selected) in [("y/b", "web", "db"), ("x/a", "db", "web"), ("x/c", "db", "db")] {
+            others.reset([Item::new(key, 1)
+                .labels(&[("app", app)])
+                .selecting(&[("app", selected)])]);
+            rig.settle();
+            steps.push(log.take().join(""));
+        }
+        assert_eq!(
+            steps,
+            [
+                "[0, 1, 0, 1, 0, 0, 1]",
+                "[1, 0, 1, 0, 1, 1, 0]",
+                "[1, 0, 0, 0, 1, 0, 1]"
+            ]
+        );
+    }
+}
+
+/// An object whose labels cannot always be read.
+#[derive(Debug, Clone, PartialEq)]
+struct Touchy(Item);
+
+impl Keyed for Touchy {
+    fn key(&self) -> KeyRef<'_> {
+        self.0.key()
+    }
+}
+
+impl Labeled for Touchy {
+    fn labels(&self) -> &Labels {
+        assert!(self.0.value != 13, "unlucky");
+        &self.0.labels
+    }
+}
+
+// What cannot be read may be anywhere: whoever would have to read it panics, as it would without postings.
+#[test]
+fn an_object_that_cannot_be_read_is_in_nobodys_way_and_not_overlooked() {
+    let mut rig = Rig::new();
+    let others = rig
+        .krt
+        .static_collection("others", [Touchy(Item::new("a", 13)), Touchy(Item::new("b", 1))]);
+    let names = items(&rig, "names", &[("n", 1)]);
+    let fetched = others.clone();
+    let out = rig.krt.collection("out", &names, move |cx, name| {
+        let web = labels(&[("app", "web")]);
+        let count = cx.fetch(fetched.query().labels(&web)).len();
+        Some(Item::new(&name.name, i64::try_from(count).unwrap()))
+    });
+    rig.settle();
+    assert_eq!((content(&out), out.stats().panics), (vec![], 1));
+    others.update(Touchy(Item::new("a", 1).labels(&[("app", "web")])));
+    rig.settle();
+    assert_eq!(content(&out), ["n=1"]);
+    others.update(Touchy(Item::new("a", 13)));
+    rig.settle();
+    assert_eq!(
+        (content(&out), out.stats().panics),
+        (vec!["n=1".to_owned()], 2),
+        "the last good output"
+    );
+    others.delete("a");
+    rig.settle();
+    assert_eq!(content(&out), ["n=0"]);
+}
+
+// Postings are there for as long as somebody filters by them.
+#[test]
+fn postings_go_with_the_last_one_who_needs_them() {
+    let mut rig = Rig::with_strong_hashes();
+    let others = thousand(&rig);
+    let inputs = items(&rig, "inputs", &[("keeps", 0), ("asks", 1)]);
+    let fetched = others.clone();
+    let _out = rig.krt.collection("out", &inputs, move |cx, item| {
+        let app = labels(&[("app", "app-1")]);
+        cx.fetch(fetched.query().key("ns-0/n0"));
+        if item.value > 0 {
+            cx.fetch(fetched.query().namespace("ns-1"));
+            cx.fetch(fetched.query().labels(&app));
+            cx.fetch(fetched.query().selecting(&app));
+        }
+        None::<Item>
+    });
+    rig.settle();
+    let needed = rig.stepper.dependencies()[3];
+    assert!(needed > 1000, "each label has a row: {needed}");
+    inputs.update(Item::new("asks", 0));
+    rig.settle();
+    assert_eq!(rig.stepper.dependencies()[3], 1, "the source alone");
+    inputs.update(Item::new("asks", 1));
+    rig.settle();
+    assert_eq!(rig.stepper.dependencies()[3], needed);
+}
