@@ -101,8 +101,12 @@ impl<T: Keyed> StaticCollection<T> {
     }
 
     fn set(&self, item: Arc<T>, touch: Touch) {
-        let key = self.key(&item);
-        panics::drop_each(self.write(move |buffer| buffer.set(&key, item, touch)));
+        let lender = Arc::clone(&item);
+        let key = lender.key();
+        assert!(!key.is_empty(), "an item of {} has an empty key", self.name());
+        let hash = self.shared().hashing.key(key);
+        panics::drop_each(self.write(move |buffer| buffer.set_lent(hash, key, item, touch)));
+        panics::drop_each([lender]);
     }
 
     /// Deletes the object with this key.

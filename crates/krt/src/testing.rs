@@ -64,11 +64,14 @@ impl Stepper {
             !inside::is_inside(),
             "the engine cannot be driven from code that it runs"
         );
+        let mut is_handled = false;
         for _ in 0..1000 {
-            let stepped = self.step();
-            if !self.run_handlers() && !stepped {
+            if !self.step() && is_handled {
                 return;
             }
+            // Until no handler has anything left; but they may have written.
+            self.run_handlers();
+            is_handled = true;
         }
         panic!("handlers keep writing");
     }

@@ -12,6 +12,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::panics;
 use super::planted::{self, Bug};
@@ -67,9 +68,20 @@ struct State<T> {
     ended: bool,
 }
 
+/// What there is for a thread to do.
+enum Next<T> {
+    Nothing,
+    /// The call that it brought back, which nobody needs any more.
+    Ended(Call<T>),
+    /// A batch, and those to merge with it.
+    Batch(Call<T>, Waiting<T>, VecDeque<Waiting<T>>),
+}
+
 pub(crate) struct Handler<T> {
     name: Arc<str>,
     state: Mutex<State<T>>,
+    /// `State::ended`, to be seen without the lock; perhaps a little later.
+    ended: AtomicBool,
     /// More than this, in more than one batch, is merged.
     limit: usize,
     equal: Option<Equal<T>>,
@@ -99,6 +111,7 @@ impl<T: Send + Sync + 'static> Handler<T> {
                 synced: false,
                 ended: false,
             }),
+            ended: AtomicBool::new(false),
             limit,
             equal,
             progress,
@@ -156,6 +169,7 @@ impl<T: Send + Sync + 'static> Handler<T> {
         let (waiting, call) = {
             let mut state = self.state.lock();
             state.ended = true;
+            self.ended.store(true, Ordering::Release);
             (std::mem::take(&mut state.waiting), state.call.take())
         };
         panics::drop_each(waiting);
@@ -163,63 +177,78 @@ impl<T: Send + Sync + 'static> Handler<T> {
         self.progress.notify();
     }
 
-    /// Handles one batch, merged from all that waits if that is too much; tells whether there may be another one.
-    fn run_one(&self) -> bool {
-        let (mut call, next, more) = {
-            let mut state = self.state.lock();
-            if state.waiting.is_empty() || state.call.is_none() {
-                state.scheduled = false;
-                return false;
-            }
-            let (Some(call), Some(next)) = (state.call.take(), state.waiting.pop_front()) else {
-                return false;
-            };
-            state.running = Some(next.first);
-            let more = if state.size > self.limit {
-                state.size = 0;
-                std::mem::take(&mut state.waiting)
-            } else {
-                state.size -= next.size();
-                VecDeque::new()
-            };
-            state.merge_over = self.limit;
-            (call, next, more)
-        };
-        let next = if more.is_empty() {
-            next
-        } else {
-            merge(std::iter::once(next).chain(more), self.equal)
-        };
-        if !next.batch.is_empty()
-            && let Err(text) = panics::contain(|| call(&next.batch))
-        {
-            tracing::error!(handler = %self.name, epoch = next.batch.epoch, panic = text, "a handler panicked");
-        }
-        let ended = {
-            let mut state = self.state.lock();
+    /// What is to be done next, after a batch was handled by the call that is brought back.
+    fn next(&self, back: Option<(Call<T>, bool)>) -> Next<T> {
+        let mut state = self.state.lock();
+        let mut call = state.call.take();
+        if let Some((back, synced)) = back {
             state.running = None;
-            state.synced |= next.synced;
+            state.synced |= synced;
             if state.ended {
-                Some(call)
-            } else {
-                state.call = Some(call);
-                None
+                state.scheduled = false;
+                return Next::Ended(back);
+            }
+            call = Some(back);
+        }
+        let (call, next) = match (call, state.waiting.pop_front()) {
+            (Some(call), Some(next)) => (call, next),
+            (call, next) => {
+                debug_assert!(next.is_none(), "without a call, nothing waits");
+                state.call = call;
+                state.scheduled = false;
+                return Next::Nothing;
             }
         };
-        panics::drop_each(ended);
-        panics::drop_each([next]);
-        self.progress.notify();
-        true
+        state.running = Some(next.first);
+        let more = if state.size > self.limit {
+            state.size = 0;
+            std::mem::take(&mut state.waiting)
+        } else {
+            state.size -= next.size();
+            VecDeque::new()
+        };
+        state.merge_over = self.limit;
+        Next::Batch(call, next, more)
+    }
+
+    fn call(&self, call: &mut Call<T>, batch: &Batch<T>) {
+        if batch.is_empty() {
+            return;
+        }
+        if let Err(text) = panics::contain(|| call(batch)) {
+            tracing::error!(handler = %self.name, epoch = batch.epoch, panic = text, "a handler panicked");
+        }
     }
 }
 
 impl<T: Send + Sync + 'static> Job for Handler<T> {
+    /// Handles batch by batch, each merged from all that waits if that is too much.
     fn run(&self) {
-        while self.run_one() {}
+        let mut next = self.next(None);
+        loop {
+            match next {
+                Next::Nothing => return,
+                Next::Ended(call) => {
+                    panics::drop_each([call]);
+                    return;
+                }
+                Next::Batch(mut call, one, more) => {
+                    let one = if more.is_empty() {
+                        one
+                    } else {
+                        merge(std::iter::once(one).chain(more), self.equal)
+                    };
+                    self.call(&mut call, &one.batch);
+                    next = self.next(Some((call, one.synced)));
+                    panics::drop_each([one]);
+                    self.progress.notify();
+                }
+            }
+        }
     }
 
     fn has_ended(&self) -> bool {
-        self.state.lock().ended
+        self.ended.load(Ordering::Acquire)
     }
 
     fn is_settled(&self, epoch: u64) -> bool {

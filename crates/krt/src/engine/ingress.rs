@@ -8,6 +8,8 @@
 
 use std::any::Any;
 
+use smallvec::SmallVec;
+
 use super::id::NodeId;
 use super::node::Node;
 use crate::sync::{Condvar, Mutex};
@@ -83,7 +85,7 @@ pub(crate) struct Ingress {
 #[derive(Default)]
 pub(crate) struct Cut {
     pub(crate) operations: Vec<Operation>,
-    pub(crate) changes: Vec<(NodeId, Box<dyn Any + Send>)>,
+    pub(crate) changes: SmallVec<[(NodeId, Box<dyn Any + Send>); 2]>,
     pub(crate) unpinned: bool,
     /// Everything that was written up to here is in this cut or an earlier one.
     pub(crate) written: u64,
@@ -217,8 +219,8 @@ impl State {
     }
 
     fn take(&mut self) -> Cut {
-        let mut changes = Vec::with_capacity(self.changed.len());
-        for node in std::mem::take(&mut self.changed) {
+        let mut changes = SmallVec::with_capacity(self.changed.len());
+        for node in self.changed.drain(..) {
             if let Some(source) = &mut self.sources[node.index()] {
                 source.is_changed = false;
                 changes.push((node, source.buffer.take()));

@@ -1,11 +1,13 @@
 //! Waiting for the engine: futures and threads that wait until something they can check is true.
 //!
-//! No runtime is involved: whoever makes progress calls [`Progress::notify`], and each waiter looks again.
+//! No runtime is involved: whoever makes progress calls [`Progress::notify`], and each waiter looks again. Mostly nobody waits, so
+//! that is what costs nothing.
 
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
@@ -16,6 +18,9 @@ use crate::sync::Mutex;
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     waiting: Mutex<Waiting>,
+    /// Whether anybody may wait. Each side replaces it, and so sees what the other did before: a waiter that finds `false` here
+    /// sees everything that came true before the notification that left it, and a notification that finds `true` wakes.
+    any: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -30,6 +35,9 @@ struct Waiting {
 impl Progress {
     /// Something may have come true. No lock is held while the wakers, which are the user's, are called.
     pub(crate) fn notify(&self) {
+        if !self.any.swap(false, Ordering::AcqRel) {
+            return;
+        }
         let wakers = std::mem::take(&mut self.waiting.lock().wakers);
         for waker in wakers.into_values() {
             if let Err(text) = panics::contain(|| waker.wake()) {
@@ -49,6 +57,7 @@ impl Progress {
             });
             waiting.wakers.insert(number, new)
         };
+        self.any.swap(true, Ordering::AcqRel);
         panics::drop_each(replaced);
     }
 

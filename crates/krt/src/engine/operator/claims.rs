@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::super::id::id32;
 use super::super::panics;
@@ -27,28 +27,39 @@ struct Touched<O> {
     claims: Claimed<O>,
 }
 
+/// What is known of one output.
+#[derive(Clone, Copy)]
+struct Claim {
+    /// The input that owns it.
+    owner: u32,
+    /// Its place in `touched`.
+    place: u32,
+    /// The last turn in which it was claimed.
+    claimed: u64,
+}
+
+const UNCLAIMED: Claim = Claim {
+    owner: NONE,
+    place: NONE,
+    claimed: 0,
+};
+
 pub(super) struct Claims<O> {
-    /// By output id, the input that owns it.
-    owners: Vec<u32>,
+    /// By output id.
+    outputs: Vec<Claim>,
     /// Invariant: exactly the outputs with more than one claim, each with all of its claims.
     contested: HashMap<u32, Claimed<O>, foldhash::fast::RandomState>,
     /// The outputs whose claims this epoch changes. Invariant: empty between epochs.
     touched: Vec<Touched<O>>,
-    /// By output id, its place in `touched`.
-    places: Vec<u32>,
-    /// By output id, the last turn in which it was claimed.
-    claimed: Vec<u64>,
     turn: u64,
 }
 
 impl<O: Send + Sync + 'static> Claims<O> {
     pub(super) fn new() -> Self {
         Self {
-            owners: Vec::new(),
+            outputs: Vec::new(),
             contested: HashMap::default(),
             touched: Vec::new(),
-            places: Vec::new(),
-            claimed: Vec::new(),
             turn: 0,
         }
     }
@@ -58,28 +69,42 @@ impl<O: Send + Sync + 'static> Claims<O> {
         self.turn += 1;
     }
 
-    fn edit(&mut self, store: &Store<O>, output: u32) -> &mut Touched<O> {
+    fn output(&mut self, output: u32) -> &mut Claim {
         let index = output as usize;
-        if index >= self.owners.len() {
-            self.owners.resize(index + 1, NONE);
-            self.places.resize(index + 1, NONE);
-            self.claimed.resize(index + 1, 0);
+        if index >= self.outputs.len() {
+            self.outputs.resize(index + 1, UNCLAIMED);
         }
-        if self.places[index] == NONE {
+        &mut self.outputs[index]
+    }
+
+    fn edit(&mut self, store: &Store<O>, output: u32) -> &mut Touched<O> {
+        let Claim { owner, place, .. } = *self.output(output);
+        if place == NONE {
             let claims = self.contested.remove(&output).unwrap_or_else(|| {
-                let owner = self.owners[index];
                 let value = store.get(output).filter(|_| owner != NONE);
                 value.map(|value| (owner, Arc::clone(value))).into_iter().collect()
             });
-            self.places[index] = id32(self.touched.len());
-            self.touched.push(Touched { output, claims });
+            return self.touch(output, claims);
         }
-        &mut self.touched[self.places[index] as usize]
+        &mut self.touched[place as usize]
+    }
+
+    /// Precondition: it is not touched yet.
+    fn touch(&mut self, output: u32, claims: Claimed<O>) -> &mut Touched<O> {
+        let place = self.touched.len();
+        self.output(output).place = id32(place);
+        self.touched.push(Touched { output, claims });
+        &mut self.touched[place]
+    }
+
+    /// Whether nobody but this input claims an output.
+    fn is_alone(&self, own: Claim, output: u32, input: u32) -> bool {
+        own.place == NONE && own.owner == input && !self.contested.contains_key(&output)
     }
 
     /// Takes an input's claim back, unless it was made in this turn.
     pub(super) fn retract(&mut self, store: &Store<O>, output: u32, input: u32) {
-        if self.claimed[output as usize] == self.turn {
+        if self.outputs[output as usize].claimed == self.turn {
             return;
         }
         let claims = &mut self.edit(store, output).claims;
@@ -91,10 +116,17 @@ impl<O: Send + Sync + 'static> Claims<O> {
     /// An input claims an output, or changes what it claims it to be. What it claims twice in one turn is what it claimed first;
     /// returns whether this is the first time.
     pub(super) fn claim(&mut self, store: &Store<O>, output: u32, input: u32, value: Arc<O>) -> bool {
-        self.edit(store, output);
-        if std::mem::replace(&mut self.claimed[output as usize], self.turn) == self.turn {
+        let turn = self.turn;
+        let own = self.output(output);
+        if std::mem::replace(&mut own.claimed, turn) == turn {
             panics::drop_each([value]);
             return false;
+        }
+        let own = *own;
+        if self.is_alone(own, output, input) {
+            // What it claimed before does not matter.
+            self.touch(output, smallvec![(input, value)]);
+            return true;
         }
         let claims = &mut self.edit(store, output).claims;
         match claims.iter_mut().find(|(own, _)| *own == input) {
@@ -113,23 +145,25 @@ impl<O: Send + Sync + 'static> Claims<O> {
         key_of: impl Fn(u32) -> &'k [u8],
     ) -> u64 {
         let mut conflicts = 0;
-        for Touched { output, claims } in self.touched.drain(..) {
-            let index = output as usize;
-            self.places[index] = NONE;
+        for Touched { output, mut claims } in self.touched.drain(..) {
+            let own = &mut self.outputs[output as usize];
+            own.place = NONE;
+            if claims.len() <= 1 {
+                let (owner, value) = claims.pop().map_or((NONE, None), |(input, value)| (input, Some(value)));
+                own.owner = owner;
+                store.update(output, value, equal);
+                continue;
+            }
             let owner = if planted::has(Bug::FirstClaimant) {
                 claims.first()
             } else {
                 claims.iter().min_by_key(|(input, _)| key_of(*input))
             };
             let (owner, value) = owner.map_or((NONE, None), |(input, value)| (*input, Some(Arc::clone(value))));
-            self.owners[index] = owner;
+            own.owner = owner;
             store.update(output, value, equal);
-            if claims.len() > 1 {
-                conflicts += 1;
-                self.contested.insert(output, claims);
-            } else {
-                panics::drop_each(claims);
-            }
+            conflicts += 1;
+            self.contested.insert(output, claims);
         }
         conflicts
     }
@@ -137,13 +171,13 @@ impl<O: Send + Sync + 'static> Claims<O> {
     #[cfg(test)]
     pub(super) fn check_invariants(&self, store: &Store<O>, claimed: &std::collections::BTreeMap<u32, Vec<u32>>) {
         assert!(self.touched.is_empty());
-        assert!(self.places.iter().all(|place| *place == NONE));
+        assert!(self.outputs.iter().all(|own| own.place == NONE));
         assert_eq!(store.len(), claimed.len(), "each output is claimed, and nothing else");
         for (output, inputs) in claimed {
-            assert!(inputs.contains(&self.owners[*output as usize]));
+            assert!(inputs.contains(&self.outputs[*output as usize].owner));
             let mut claims: Vec<u32> = match self.contested.get(output) {
                 Some(claims) => claims.iter().map(|(input, _)| *input).collect(),
-                None => vec![self.owners[*output as usize]],
+                None => vec![self.outputs[*output as usize].owner],
             };
             claims.sort_unstable();
             assert_eq!(&claims, inputs);

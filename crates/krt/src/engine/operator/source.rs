@@ -10,13 +10,14 @@ use std::any::Any;
 use std::sync::Arc;
 
 use hashbrown::HashTable;
+use smallvec::SmallVec;
 
 use super::super::id::id32;
 use super::super::ingress::Buffer;
 use super::super::node::{Operator, Run, Step};
 use super::super::planted::{self, Bug};
 use super::super::store::{Equal, IdsFrom, Store};
-use crate::key::Key;
+use crate::key::{Key, KeyRef};
 
 struct Entry<T> {
     key: Key,
@@ -40,7 +41,7 @@ struct Write<T> {
 
 /// What the engine takes from a buffer.
 struct Writes<T> {
-    writes: Vec<Write<T>>,
+    writes: SmallVec<[Write<T>; 1]>,
     synced: bool,
 }
 
@@ -74,10 +75,10 @@ impl<T: Send + Sync + 'static> SourceBuffer<T> {
         }
     }
 
-    fn find(&self, hash: u64, key: &str) -> Option<u32> {
+    fn find(&self, hash: u64, key: KeyRef<'_>) -> Option<u32> {
         let is = |id: &u32| {
             let entry = self.entries[*id as usize].as_ref();
-            entry.is_some_and(|entry| *entry.key.text == *key)
+            entry.is_some_and(|entry| key.is(&entry.key.text))
         };
         self.table.find(hash, is).copied()
     }
@@ -86,15 +87,25 @@ impl<T: Send + Sync + 'static> SourceBuffer<T> {
     pub(crate) fn set(&mut self, key: &Key, value: Arc<T>, touch: Touch) -> Option<Arc<T>> {
         self.version += 1;
         let id = self
-            .find(key.hash, &key.text)
+            .find(key.hash, KeyRef::Plain(&key.text))
             .unwrap_or_else(|| self.insert(key.clone()));
+        self.write(id, Some(value), touch)
+    }
+
+    /// [`set`](Self::set) for a key that is lent, and kept only if it is new.
+    pub(crate) fn set_lent(&mut self, hash: u64, key: KeyRef<'_>, value: Arc<T>, touch: Touch) -> Option<Arc<T>> {
+        self.version += 1;
+        let id = self.find(hash, key).unwrap_or_else(|| {
+            let text = key.to_arc();
+            self.insert(Key { text, hash })
+        });
         self.write(id, Some(value), touch)
     }
 
     /// Deletes a key; returns its value, to be dropped without the lock.
     pub(crate) fn delete(&mut self, hash: u64, key: &str) -> Option<Arc<T>> {
         self.version += 1;
-        let id = self.find(hash, key)?;
+        let id = self.find(hash, KeyRef::Plain(key))?;
         self.write(id, None, Touch::IfDifferent)
     }
 
@@ -163,7 +174,7 @@ impl<T: Send + Sync + 'static> Buffer for SourceBuffer<T> {
     }
 
     fn take(&mut self) -> Box<dyn Any + Send> {
-        let mut writes = Vec::with_capacity(self.queued.len());
+        let mut writes = SmallVec::with_capacity(self.queued.len());
         for id in self.queued.drain(..) {
             let place = &mut self.entries[id as usize];
             let Some(entry) = place else { continue };
