@@ -1,0 +1,68 @@
+//! What the engine takes of the heap: for everything computed once, and for an update. Counts requested bytes, so it is exact and the same on
+//! each machine; time is the business of the bench `update`, since counting costs time.
+
+#[path = "scenario/pods.rs"]
+mod pods;
+
+use std::alloc::System;
+
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+
+use pods::{ByHand, Engine, Fetch, LARGE, MIDDLE, PodLabels, SMALL, Size, Updates};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// Allocations, and the bytes that are left of them.
+fn counted<R>(run: impl FnOnce() -> R) -> (R, usize, isize) {
+    let region = Region::new(ALLOCATOR);
+    let result = run();
+    let stats = region.change();
+    // What a reallocation adds is counted as allocated.
+    let left = stats.bytes_allocated.cast_signed() - stats.bytes_deallocated.cast_signed();
+    (result, stats.allocations + stats.reallocations, left)
+}
+
+fn main() {
+    let unique = Size {
+        labels: PodLabels::Unique,
+        ..LARGE
+    };
+    println!("| pods x services | heap of krt | per pod | heap by hand | per pod |");
+    println!("| --- | --- | --- | --- | --- |");
+    for size in [SMALL, MIDDLE, LARGE, unique] {
+        let (pods, services) = (size.all_pods(), size.all_services());
+        let (engine, _, krt) = counted(|| Engine::new(&pods, &services, Fetch::Services));
+        drop(engine);
+        let (by_hand, _, loops) = counted(|| ByHand::new(&pods, &services));
+        drop(by_hand);
+        let per_pod = |bytes: isize| bytes / size.pods.cast_signed();
+        println!(
+            "| {} | {krt} B | {} B | {loops} B | {} B |",
+            size.name(),
+            per_pod(krt),
+            per_pod(loops)
+        );
+    }
+    println!();
+    println!("| allocations for each pod update | krt | by hand |");
+    println!("| --- | --- | --- |");
+    for (kind, batch) in [("single", 1), ("batch", 100)] {
+        let size = MIDDLE;
+        let (pods, services) = (size.all_pods(), size.all_services());
+        let mut engine = Engine::new(&pods, &services, Fetch::Services);
+        let mut by_hand = ByHand::new(&pods, &services);
+        let mut updates = Updates::new(size);
+        // Tables have their size afterwards.
+        for _ in 0..10 {
+            engine.apply(updates.pods(batch));
+            by_hand.apply(updates.pods(batch));
+        }
+        let own = updates.pods(batch);
+        let ((), krt, _) = counted(|| engine.apply(own));
+        let own = updates.pods(batch);
+        let ((), loops, _) = counted(|| by_hand.apply(own));
+        let each = |count: usize| format!("{}.{:02}", count / batch, count % batch * 100 / batch);
+        println!("| {kind} | {} | {} |", each(krt), each(loops));
+    }
+}
