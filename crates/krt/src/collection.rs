@@ -2,7 +2,8 @@
 //!
 //! How a collection is computed is the business of `engine`; the constructors are in [`crate::krt`].
 
-use std::collections::HashMap;
+use std::any::Any;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::future::Future;
 use std::hash::Hash;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::engine::id::NodeId;
-use crate::engine::ingress::{NodeInfo, Operation, State};
+use crate::engine::ingress::{Edit, NodeInfo, Operation, State};
 use crate::engine::node::{Cell, Operator};
 use crate::engine::operator::derive::{Input, Outputs};
 use crate::engine::published::{At, Published};
@@ -49,6 +50,8 @@ pub(crate) struct Inner<T> {
     published: Arc<Published<T>>,
     counters: Arc<Counters>,
     equal: Option<Equal<T>>,
+    /// The numbers of the indexes that something was looked up in.
+    lookups: Mutex<BTreeSet<u32>>,
     /// The indexes by name, and where they were made.
     indexes: Mutex<HashMap<String, &'static Location<'static>>>,
 }
@@ -104,6 +107,7 @@ impl<T: Keyed> Collection<T> {
                 published,
                 counters,
                 equal,
+                lookups: Mutex::default(),
                 indexes: Mutex::default(),
             }),
         }
@@ -134,6 +138,23 @@ impl<T: Keyed> Collection<T> {
 
     pub(crate) fn list_at(&self, at: At) -> Vec<(Arc<str>, Arc<T>)> {
         self.inner.published.list(at)
+    }
+
+    /// Objects with their keys, all those that have a value of an index among them. `None` if the index is not kept for lookups yet, which
+    /// it is from the next epoch on.
+    pub(crate) fn lookup_at(&self, index: u32, value: u32, at: At) -> Option<Vec<(Arc<str>, Arc<T>)>> {
+        let found = self.inner.published.lookup(index, value, at);
+        if found.is_none() && self.inner.lookups.lock().insert(index) {
+            let edit = move |cell: &mut dyn Any, _: &mut Edit<'_>| {
+                if let Some(cell) = cell.downcast_mut::<Cell<T>>() {
+                    cell.add_lookup(index);
+                }
+            };
+            self.inner
+                .shared
+                .operate(Operation::Edit(self.inner.id, Box::new(edit)));
+        }
+        found
     }
 
     /// How many objects there are.

@@ -27,12 +27,13 @@ pub(crate) mod panics;
 pub(crate) mod pins;
 pub(crate) mod planted;
 pub(crate) mod pool;
+pub(crate) mod postings;
 pub(crate) mod progress;
 pub(crate) mod published;
 pub(crate) mod schedule;
+pub(crate) mod spare;
 pub(crate) mod store;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use deps::Deps;
@@ -96,8 +97,8 @@ pub(crate) struct Engine {
     schedule: Schedule,
     deps: Deps,
     refused: Vec<Refused>,
-    /// The nodes that finished in this epoch, and may have something to publish.
-    finished: BTreeSet<NodeId>,
+    /// The nodes that finished in this epoch, each once, and may have something to publish.
+    finished: Vec<NodeId>,
 }
 
 impl Engine {
@@ -110,7 +111,7 @@ impl Engine {
             schedule: Schedule::default(),
             deps: Deps::new(shared.hashing.clone()),
             refused: Vec::new(),
-            finished: BTreeSet::new(),
+            finished: Vec::new(),
             shared,
         }
     }
@@ -176,8 +177,9 @@ impl Engine {
         match step {
             Step::Superseded => self.schedule.push(id, &self.graph),
             Step::Finished { .. } => {
-                self.schedule.finish(id);
-                self.finished.insert(id);
+                if self.schedule.finish(id) {
+                    self.finished.push(id);
+                }
                 if has_news {
                     self.schedule_consumers(id, is_newly_synced);
                 }
@@ -212,26 +214,31 @@ impl Engine {
 
     /// Shows this epoch to readers, then tells the handlers.
     fn publish(&mut self, unpinned: bool) {
-        let shared = Arc::clone(&self.shared);
-        let finished = std::mem::take(&mut self.finished);
+        let Self {
+            shared,
+            epoch,
+            nodes,
+            finished,
+            ..
+        } = self;
         {
             let mut pins = shared.pins.lock();
-            for id in &finished {
-                if let Some(node) = self.nodes.get_mut(*id) {
-                    node.publish(self.epoch, &pins);
+            for id in &*finished {
+                if let Some(node) = nodes.get_mut(*id) {
+                    node.publish(*epoch, &pins);
                 }
             }
-            pins.publish(self.epoch);
+            pins.publish(*epoch);
             if unpinned {
-                self.nodes.iter_mut().for_each(|node| node.reclaim(&pins));
+                nodes.iter_mut().for_each(|node| node.reclaim(&pins));
             }
         }
         if unpinned {
-            self.nodes.iter_mut().for_each(|node| node.drop_values());
+            nodes.iter_mut().for_each(|node| node.drop_values());
         }
-        for id in &finished {
-            if let Some(node) = self.nodes.get_mut(*id) {
-                node.deliver(self.epoch, &shared.pool);
+        for id in finished.drain(..) {
+            if let Some(node) = nodes.get_mut(id) {
+                node.deliver(*epoch, &shared.pool);
             }
         }
     }
@@ -270,6 +277,18 @@ impl Engine {
     /// How many nodes there are.
     pub(crate) fn len(&self) -> usize {
         self.meta.iter().flatten().count()
+    }
+
+    /// How much there is in each table: what it holds, not what it may hold without growing.
+    #[cfg(test)]
+    pub(crate) fn tables(&self) -> Vec<(String, Vec<usize>)> {
+        let nodes = self.meta.iter().flatten().zip(self.nodes.0.iter().flatten());
+        let mut tables: Vec<_> = nodes.map(|(meta, node)| (meta.name.to_string(), node.live())).collect();
+        tables.push(("dependencies".into(), self.deps.sizes().into()));
+        tables.push(("handlers".into(), vec![self.shared.live_handlers()]));
+        tables.push(("refused".into(), vec![self.refused.len()]));
+        tables.push(("written".into(), self.shared.ingress.write(|state| state.live())));
+        tables
     }
 
     /// Checks everything that is to be true between epochs.

@@ -70,7 +70,8 @@ impl<T: fmt::Debug> fmt::Debug for Fetched<T> {
 }
 
 /// Reads by queries, so that a function of the user's works inside of transformations and outside: see [`Context`],
-/// [`Snapshot`](crate::Snapshot) and [`Live`](crate::Live). Outside, a query without keys looks at each object of the collection.
+/// [`Snapshot`](crate::Snapshot) and [`Live`](crate::Live). Outside, a query without keys and without a value of an index looks at each
+/// object of the collection.
 pub trait Read {
     /// The objects that match, in the order of their keys.
     fn fetch<T: Keyed>(&mut self, query: Query<'_, T>) -> Fetched<T>;

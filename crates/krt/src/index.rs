@@ -8,10 +8,12 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use crate::collection::Collection;
-use crate::engine::index::{Extract, TypedIndex, Values};
+use crate::engine::index::{Extract, TypedIndex, Value, Values};
 use crate::engine::ingress::{Edit, Operation};
 use crate::engine::node::Cell;
+use crate::engine::published::At;
 use crate::error::Error;
+use crate::fetch::Fetched;
 use crate::query::{Filter, Query};
 use crate::spec::{IndexAt, IndexValue};
 use crate::traits::Keyed;
@@ -52,7 +54,27 @@ impl<K: Eq + Hash + Clone + Send + Sync + 'static, T: Keyed> Index<K, T> {
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
         K: Borrow<Q>,
     {
-        let value = self.values.intern(value);
+        self.at_value(self.values.intern(value))
+    }
+
+    /// The objects that have this value in the newest state, in the order of their keys.
+    ///
+    /// Inside of a transformation, fetch [`at`](Self::at) the value instead, which is followed. For the state of an epoch that
+    /// is held, there is [`Snapshot::lookup`](crate::Snapshot::lookup).
+    ///
+    /// The first lookup in an index looks at each object of the collection; later ones find the objects by their value.
+    pub fn lookup<Q>(&self, value: &Q) -> Fetched<T>
+    where
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+        K: Borrow<Q>,
+    {
+        match self.values.find(value) {
+            Some(value) => crate::snapshot::select(self.at_value(value), At::Newest),
+            None => Fetched::new([]),
+        }
+    }
+
+    fn at_value(&self, value: Arc<Value<K, T>>) -> Query<'_, T> {
         Query::new(&self.collection).with(Filter::Index(IndexAt {
             number: self.number,
             id: value.id,

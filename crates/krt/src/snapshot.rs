@@ -1,11 +1,14 @@
 //! Reads outside of transformations: of one epoch that is held, or of the newest state.
 
+use std::borrow::Borrow;
 use std::fmt;
+use std::hash::Hash;
 use std::sync::Arc;
 
 use crate::collection::Collection;
 use crate::engine::published::At;
 use crate::fetch::{Fetched, Read};
+use crate::index::Index;
 use crate::key::KeyRef;
 use crate::query::{Filter, Mode, Query};
 use crate::shared::Shared;
@@ -53,6 +56,21 @@ impl Snapshot {
         self.check(collection);
         let all = collection.list_at(At::Epoch(self.epoch));
         all.into_iter().map(|(_, object)| object).collect()
+    }
+
+    /// The objects that have this value of an index, in the order of their keys: [`Index::lookup`] as of this epoch.
+    ///
+    /// # Panics
+    ///
+    /// If the index is of another engine's collection.
+    pub fn lookup<K, Q, T>(&self, index: &Index<K, T>, value: &Q) -> Fetched<T>
+    where
+        K: Eq + Hash + Clone + Send + Sync + 'static + Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+        T: Keyed,
+    {
+        self.check(index.collection());
+        select(index.at(value), At::Epoch(self.epoch))
     }
 
     fn check<T: Keyed>(&self, collection: &Collection<T>) {
@@ -104,7 +122,7 @@ impl Read for Live {
 }
 
 /// The objects that match, in the order of their keys. User code runs without any lock.
-fn select<T: Keyed>(query: Query<'_, T>, at: At) -> Fetched<T> {
+pub(crate) fn select<T: Keyed>(query: Query<'_, T>, at: At) -> Fetched<T> {
     let collection = query.collection;
     let keys = query.filters.iter().find_map(|filter| match filter {
         Filter::Keys(keys) => Some(keys.clone()),
@@ -117,7 +135,13 @@ fn select<T: Keyed>(query: Query<'_, T>, at: At) -> Fetched<T> {
                 .filter_map(|key| Some((key.to_arc(), collection.get_at(key, at)?)));
             found.collect()
         }
-        None => collection.list_at(at),
+        None => {
+            let indexed = query.filters.iter().find_map(|filter| match filter {
+                Filter::Index(value) => collection.lookup_at(value.number, value.id, at),
+                _ => None,
+            });
+            indexed.unwrap_or_else(|| collection.list_at(at))
+        }
     };
     let conditions = query.filters.into_iter().map(Filter::into_condition);
     let spec = Spec {

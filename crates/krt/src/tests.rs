@@ -1,5 +1,6 @@
 //! Behaviours of the engine through the public API, driven step by step. The invariants of every part are checked after each step.
 
+mod churn;
 mod derived;
 mod fetches;
 mod filters;

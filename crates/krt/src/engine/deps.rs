@@ -20,7 +20,6 @@ mod interned;
 mod labels;
 mod links;
 mod objects;
-mod postings;
 mod probe;
 mod rows;
 mod selectors;
@@ -338,6 +337,7 @@ impl Deps {
     /// Gives the list back, so that its memory is used again.
     pub(crate) fn reuse(&mut self, mut affected: Vec<(NodeId, u32)>) {
         affected.clear();
+        super::spare::keep(&mut affected);
         if self.affected.is_empty() {
             self.affected = affected;
         }

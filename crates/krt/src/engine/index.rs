@@ -11,7 +11,6 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use hashbrown::HashTable;
-use hashbrown::hash_table::Entry;
 use smallvec::SmallVec;
 
 use super::id::id32;
@@ -53,6 +52,21 @@ struct State<K, T> {
     sweep_at: usize,
 }
 
+impl<K, T> State<K, T> {
+    /// Takes out the values that nobody holds, if there may be many; they are to be dropped without the lock.
+    fn sweep_if_due(&mut self) -> Vec<Arc<Value<K, T>>> {
+        if self.table.len() < self.sweep_at {
+            return Vec::new();
+        }
+        // Who holds none cannot come by one while the lock is held.
+        let swept = self.table.extract_if(|value| Arc::strong_count(value) == 1);
+        let swept: Vec<_> = swept.collect();
+        self.free.extend(swept.iter().map(|value| value.id));
+        self.sweep_at = FEW.max(2 * self.table.len());
+        swept
+    }
+}
+
 /// The values of one index, shared by the engine and the handles of the index.
 pub(crate) struct Values<K, T> {
     hashing: Hashing,
@@ -85,46 +99,56 @@ impl<K: IndexKey, T: 'static> Values<K, T> {
     {
         let hash = self.hashing.of(key);
         let mut state = self.state.lock();
-        let State { table, free, next, .. } = &mut *state;
-        let found = table.entry(hash, |value| value.key.borrow() == key, |value| value.hash);
-        match found {
-            Entry::Occupied(found) => Arc::clone(found.get()),
-            Entry::Vacant(place) => {
-                let id = free.pop().unwrap_or_else(|| {
-                    *next += 1;
-                    *next - 1
-                });
-                let value = Arc::new(Value {
-                    id,
-                    hash,
-                    key: key.to_owned(),
-                    extract: Arc::clone(&self.extract),
-                });
-                place.insert(Arc::clone(&value));
-                value
-            }
+        let found = state.table.find(hash, |value| value.key.borrow() == key);
+        if let Some(found) = found {
+            return Arc::clone(found);
         }
+        // Who asks for values that no object has may do so without end, and without the engine's doing anything.
+        let swept = state.sweep_if_due();
+        let id = state.free.pop().unwrap_or_else(|| {
+            state.next += 1;
+            state.next - 1
+        });
+        let value = Arc::new(Value {
+            id,
+            hash,
+            key: key.to_owned(),
+            extract: Arc::clone(&self.extract),
+        });
+        state.table.insert_unique(hash, Arc::clone(&value), |value| value.hash);
+        drop(state);
+        panics::drop_each(swept);
+        value
+    }
+
+    /// The value that equals `key`, if anybody has it.
+    pub(crate) fn find<Q>(&self, key: &Q) -> Option<Arc<Value<K, T>>>
+    where
+        Q: Hash + Eq + ?Sized,
+        K: Borrow<Q>,
+    {
+        let hash = self.hashing.of(key);
+        let state = self.state.lock();
+        state.table.find(hash, |value| value.key.borrow() == key).cloned()
     }
 
     fn sweep_if_due(&self) {
-        let swept: Vec<_> = {
-            let mut state = self.state.lock();
-            if state.table.len() < state.sweep_at {
-                return;
-            }
-            let State { table, free, .. } = &mut *state;
-            // Who holds none cannot come by one while the lock is held.
-            let swept: Vec<_> = table.extract_if(|value| Arc::strong_count(value) == 1).collect();
-            free.extend(swept.iter().map(|value| value.id));
-            state.sweep_at = FEW.max(2 * state.table.len());
-            swept
-        };
+        let swept = self.state.lock().sweep_if_due();
         panics::drop_each(swept);
     }
 
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.state.lock().table.len()
+    }
+
+    /// How many values somebody holds; those that nobody does are swept when they are many.
+    #[cfg(test)]
+    fn held(&self) -> usize {
+        let state = self.state.lock();
+        assert!(state.table.len() <= state.sweep_at);
+        let held = state.table.iter().filter(|value| Arc::strong_count(value) > 1);
+        held.count()
     }
 }
 
@@ -226,8 +250,19 @@ impl<K: IndexKey, T: Send + Sync + 'static> StoreIndex<T> for TypedIndex<K, T> {
         held.is_some_and(|held| held.iter().any(|held| held.value.id == value))
     }
 
+    fn values(&self, id: u32) -> SmallVec<[u64; 1]> {
+        let held = self.held.get(id as usize).into_iter().flatten();
+        held.map(|held| u64::from(held.value.id)).collect()
+    }
+
     fn collect(&mut self) {
         self.values.sweep_if_due();
+    }
+
+    #[cfg(test)]
+    fn live(&self) -> [usize; 2] {
+        let held = self.held.iter().map(|held| held.len()).sum();
+        [self.values.held(), held]
     }
 
     #[cfg(test)]

@@ -45,6 +45,9 @@ pub(crate) struct Edit<'a> {
 /// The pending changes of one source, with its type erased.
 pub(crate) trait Buffer: Send {
     fn as_any(&mut self) -> &mut dyn Any;
+    /// How many keys it knows.
+    #[cfg(test)]
+    fn live(&self) -> usize;
     /// Takes the changes, for the node to [ingest](super::node::Node::ingest).
     fn take(&mut self) -> Box<dyn Any + Send>;
 }
@@ -212,6 +215,13 @@ impl State {
             .get_mut(node.index())
             .and_then(Option::take)
             .map(|source| source.buffer)
+    }
+
+    /// How many keys each source knows.
+    #[cfg(test)]
+    pub(crate) fn live(&self) -> Vec<usize> {
+        let sources = self.sources.iter().flatten();
+        sources.map(|source| source.buffer.live()).collect()
     }
 
     fn has_work(&self) -> bool {

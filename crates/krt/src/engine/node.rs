@@ -15,7 +15,7 @@ use super::pool::{Job, Pool};
 use super::published::Published;
 use super::schedule::Schedule;
 use super::store::{IdsFrom, Store, StoreIndex};
-use super::{Meta, Nodes, panics};
+use super::{Meta, Nodes, panics, spare};
 use crate::event::{Event, Told};
 use crate::shared::Shared;
 
@@ -76,6 +76,11 @@ pub(crate) trait Operator<T>: Send {
     }
     #[cfg(test)]
     fn check_invariants(&self, _store: &Store<T>) {}
+    /// How much there is in its tables.
+    #[cfg(test)]
+    fn live(&self) -> Vec<usize> {
+        Vec::new()
+    }
 }
 
 /// A node with its type erased.
@@ -103,6 +108,9 @@ pub(crate) trait Node: Send {
     fn stop(&mut self, deps: &mut Deps, graph: &mut Graph);
     #[cfg(test)]
     fn check_invariants(&self, id: NodeId, deps: &Deps);
+    /// How much there is in its tables.
+    #[cfg(test)]
+    fn live(&self) -> Vec<usize>;
 }
 
 pub(crate) struct Cell<T> {
@@ -152,6 +160,14 @@ impl<T: Send + Sync + 'static> Cell<T> {
     pub(crate) fn add_index(&mut self, number: u32, index: Box<dyn StoreIndex<T>>) {
         if self.operator.is_some() {
             self.store.add_index(number, index);
+        }
+    }
+
+    /// Keeps an index for lookups from now on.
+    pub(crate) fn add_lookup(&mut self, number: u32) {
+        // Between epochs, what the engine has is what was published.
+        if let Some(postings) = self.store.post(number) {
+            self.published.add_index(number, postings);
         }
     }
 
@@ -206,7 +222,7 @@ impl<T: Send + Sync + 'static> Node for Cell<T> {
 
     fn publish(&mut self, epoch: u64, pins: &pins::State) {
         self.published
-            .publish(epoch, &self.store.delta, pins, &mut self.dropped);
+            .publish(epoch, (&self.store.delta, &self.store.moved), pins, &mut self.dropped);
         if self.newly_synced {
             self.published.set_synced();
         }
@@ -214,30 +230,33 @@ impl<T: Send + Sync + 'static> Node for Cell<T> {
 
     fn deliver(&mut self, epoch: u64, pool: &Arc<Pool>) {
         let ids = self.ids();
-        let delta = self.store.end_epoch(ids);
+        let mut delta = self.store.end_epoch(ids);
         let synced = std::mem::take(&mut self.newly_synced);
         self.handlers.retain(|handler| !handler.has_ended());
         if self.handlers.is_empty() || (delta.is_empty() && !synced) {
-            panics::drop_each(delta);
+            panics::drop_each(delta.drain(..));
         } else {
-            let told = delta.into_iter().filter_map(|change| {
+            let mut told = Vec::with_capacity(delta.len());
+            told.extend(delta.drain(..).filter_map(|change| {
                 let event = Event::between(change.old, change.new)?;
                 Some(Told {
                     key: change.key.text,
                     event,
                 })
-            });
-            let told: Arc<Vec<_>> = Arc::new(told.collect());
+            }));
+            let told = Arc::new(told);
             for handler in &self.handlers {
                 handler.push(Waiting::new(epoch, Arc::clone(&told), synced), pool);
             }
             panics::drop_each([told]);
         }
+        self.store.reuse(delta);
         self.drop_values();
     }
 
     fn drop_values(&mut self) {
         panics::drop_each(self.dropped.drain(..));
+        spare::keep(&mut self.dropped);
     }
 
     fn reclaim(&mut self, pins: &pins::State) {
@@ -253,9 +272,18 @@ impl<T: Send + Sync + 'static> Node for Cell<T> {
         self.newly_synced = !self.store.synced;
         self.store.synced = true;
         self.store.drop_indexes();
+        self.published.drop_indexes();
         for handler in self.handlers.drain(..) {
             handler.end();
         }
+    }
+
+    #[cfg(test)]
+    fn live(&self) -> Vec<usize> {
+        let mut live = vec![self.published.len(), self.published.retained(), self.handlers.len()];
+        live.extend(self.store.live());
+        live.extend(self.operator.iter().flat_map(|operator| operator.live()));
+        live
     }
 
     #[cfg(test)]

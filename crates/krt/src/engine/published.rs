@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hashbrown::{HashMap, HashTable};
+use smallvec::SmallVec;
 
 use super::pins;
 use super::planted::{self, Bug};
+use super::postings::Postings;
 use super::store::Change;
 use crate::key::Key;
 use crate::sync::RwLock;
@@ -38,6 +40,16 @@ struct Content<T> {
     table: HashTable<u32>,
     /// By key. Invariant: each version is seen by a pin, or the pin has just gone and the engine knows.
     retained: HashMap<Arc<str>, Vec<Version<T>>, foldhash::fast::RandomState>,
+    /// By number: the objects by the values of an index, from the first lookup on.
+    indexes: Vec<Option<Postings>>,
+}
+
+/// An object whose values in an index changed.
+#[derive(Debug)]
+pub(crate) struct Moved {
+    pub(crate) index: u32,
+    pub(crate) id: u32,
+    pub(crate) values: SmallVec<[u64; 1]>,
 }
 
 #[derive(Debug)]
@@ -61,6 +73,7 @@ impl<T> Published<T> {
                 slots: Vec::new(),
                 table: HashTable::new(),
                 retained: HashMap::default(),
+                indexes: Vec::new(),
             }),
             synced: AtomicBool::new(false),
         }
@@ -75,12 +88,23 @@ impl<T> Published<T> {
     }
 
     /// Takes an epoch's changes over. What nobody sees any more goes to `dropped`, to be dropped without locks.
-    pub(crate) fn publish(&self, epoch: u64, delta: &[Change<T>], pins: &pins::State, dropped: &mut Vec<Arc<T>>) {
+    pub(crate) fn publish(
+        &self,
+        epoch: u64,
+        (delta, moved): (&[Change<T>], &[Moved]),
+        pins: &pins::State,
+        dropped: &mut Vec<Arc<T>>,
+    ) {
         if delta.is_empty() {
             return;
         }
         let mut content = self.content.write();
         let content = &mut *content;
+        for Moved { index, id, values } in moved {
+            if let Some(Some(postings)) = content.indexes.get_mut(*index as usize) {
+                postings.replace(*id, values);
+            }
+        }
         for Change { id, key, new, .. } in delta {
             let index = *id as usize;
             if index >= content.slots.len() {
@@ -156,6 +180,35 @@ impl<T> Published<T> {
         Some(Arc::clone(&version.value))
     }
 
+    /// Keeps an index for lookups from now on.
+    pub(crate) fn add_index(&self, number: u32, postings: Postings) {
+        let mut content = self.content.write();
+        let number = number as usize;
+        if number >= content.indexes.len() {
+            content.indexes.resize_with(number + 1, || None);
+        }
+        content.indexes[number] = Some(postings);
+    }
+
+    pub(crate) fn drop_indexes(&self) {
+        self.content.write().indexes.clear();
+    }
+
+    /// Objects with their keys, all those that have a value among them. `None` if the index is not kept for lookups.
+    pub(crate) fn lookup(&self, number: u32, value: u32, at: At) -> Option<Vec<(Arc<str>, Arc<T>)>> {
+        let content = self.content.read();
+        let postings = content.indexes.get(number as usize)?.as_ref()?;
+        let slots = postings.row(u64::from(value)).iter();
+        let slots = slots.filter_map(|id| content.slots[*id as usize].as_ref());
+        // What changed since an epoch had its values there, but in another version.
+        let slots = slots.filter(|slot| at.includes(slot.since));
+        let mut found: Vec<_> = slots
+            .map(|slot| (Arc::clone(&slot.key.text), Arc::clone(&slot.value)))
+            .collect();
+        content.add_retained(at, &mut found);
+        Some(found)
+    }
+
     /// All objects with their keys, in no order.
     pub(crate) fn list(&self, at: At) -> Vec<(Arc<str>, Arc<T>)> {
         let content = self.content.read();
@@ -163,12 +216,7 @@ impl<T> Published<T> {
         let mut all: Vec<_> = slots
             .map(|slot| (Arc::clone(&slot.key.text), Arc::clone(&slot.value)))
             .collect();
-        if let At::Epoch(epoch) = at {
-            for (key, versions) in &content.retained {
-                let seen = versions.iter().filter(|version| version.is_at(epoch));
-                all.extend(seen.map(|version| (Arc::clone(key), Arc::clone(&version.value))));
-            }
-        }
+        content.add_retained(at, &mut all);
         all
     }
 
@@ -190,6 +238,17 @@ impl<T> Published<T> {
     #[cfg(test)]
     pub(crate) fn retained(&self) -> usize {
         self.content.read().retained.values().map(Vec::len).sum()
+    }
+}
+
+impl<T> Content<T> {
+    /// Adds the old versions that an epoch sees.
+    fn add_retained(&self, at: At, found: &mut Vec<(Arc<str>, Arc<T>)>) {
+        let At::Epoch(epoch) = at else { return };
+        for (key, versions) in &self.retained {
+            let seen = versions.iter().filter(|version| version.is_at(epoch));
+            found.extend(seen.map(|version| (Arc::clone(key), Arc::clone(&version.value))));
+        }
     }
 }
 

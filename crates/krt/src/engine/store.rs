@@ -11,12 +11,16 @@
 use std::sync::Arc;
 
 use hashbrown::HashTable;
+use smallvec::SmallVec;
 
 use super::deps::{Deps, Probe};
 use super::graph::Graph;
 use super::id::{NodeId, id32};
 use super::panics;
 use super::planted::{self, Bug};
+use super::postings::Postings;
+use super::published::Moved;
+use super::spare;
 use crate::key::{Key, KeyRef};
 use crate::spec::{IndexAt, Spec};
 
@@ -41,6 +45,11 @@ pub(crate) trait StoreIndex<T>: Send {
     fn holds(&self, id: u32, value: u32) -> bool;
     /// Forgets values that nothing refers to, if there may be many.
     fn collect(&mut self);
+    /// The values of an object.
+    fn values(&self, id: u32) -> SmallVec<[u64; 1]>;
+    /// How many values objects have, and how many times.
+    #[cfg(test)]
+    fn live(&self) -> [usize; 2];
     #[cfg(test)]
     fn check_invariants(&self);
 }
@@ -63,6 +72,10 @@ pub(crate) struct Store<T> {
     pub(crate) delta: Vec<Change<T>>,
     /// By number; `None` until the boundary at which it is added.
     indexes: Vec<Option<Box<dyn StoreIndex<T>>>>,
+    /// The indexes that are kept for lookups as well.
+    lookups: SmallVec<[u32; 2]>,
+    /// What changed in them in this epoch.
+    pub(crate) moved: Vec<Moved>,
     /// Whether the initial state is complete, as of this epoch.
     pub(crate) synced: bool,
 }
@@ -76,6 +89,8 @@ impl<T: Send + Sync + 'static> Store<T> {
             released: Vec::new(),
             delta: Vec::new(),
             indexes: Vec::new(),
+            lookups: SmallVec::new(),
+            moved: Vec::new(),
             synced: false,
         }
     }
@@ -184,6 +199,13 @@ impl<T: Send + Sync + 'static> Store<T> {
                 old_ids.clear();
                 new_ids.clear();
                 index.replace(change.id, change.new.as_deref(), &mut old_ids, &mut new_ids);
+                if old_ids != new_ids && self.lookups.contains(&number) {
+                    self.moved.push(Moved {
+                        index: number,
+                        id: change.id,
+                        values: index.values(change.id),
+                    });
+                }
                 old_values.extend(old_ids.iter().map(|value| (number, *value)));
                 new_values.extend(new_ids.iter().map(|value| (number, *value)));
             }
@@ -216,6 +238,17 @@ impl<T: Send + Sync + 'static> Store<T> {
         self.indexes[number] = Some(index);
     }
 
+    /// What an index has, to be kept for lookups from now on. `None` if the index is not there.
+    pub(crate) fn post(&mut self, number: u32) -> Option<Postings> {
+        let mut postings = Postings::default();
+        let index = self.index(number)?;
+        for (id, _) in self.iter() {
+            postings.replace(id, &index.values(id));
+        }
+        self.lookups.push(number);
+        Some(postings)
+    }
+
     fn index(&self, number: u32) -> Option<&dyn StoreIndex<T>> {
         self.indexes.get(number as usize)?.as_deref()
     }
@@ -238,8 +271,8 @@ impl<T: Send + Sync + 'static> Store<T> {
         })
     }
 
-    /// Ends an epoch: forgets its changes, which are returned for their old values to be dropped, and frees the ids of what it deleted.
-    /// Whoever gives out the ids of this store himself gets them back by `take_back`.
+    /// Ends an epoch: returns its changes, for their old values to be dropped, and frees the ids of what it deleted, unless somebody else
+    /// gives out the ids of this store. The list is to be [given back](Self::reuse).
     pub(crate) fn end_epoch(&mut self, ids: IdsFrom) -> Vec<Change<T>> {
         for id in self.released.drain(..) {
             let slot = &mut self.slots[id as usize];
@@ -254,15 +287,32 @@ impl<T: Send + Sync + 'static> Store<T> {
                 self.free.push(id);
             }
         }
+        spare::keep(&mut self.released);
+        self.moved.clear();
+        spare::keep(&mut self.moved);
         for index in self.indexes.iter_mut().flatten() {
             index.collect();
         }
         std::mem::take(&mut self.delta)
     }
 
+    /// Takes the list of changes back, for the next epoch. Precondition: it is empty.
+    pub(crate) fn reuse(&mut self, mut delta: Vec<Change<T>>) {
+        spare::keep(&mut delta);
+        self.delta = delta;
+    }
+
     /// Frees the indexes.
     pub(crate) fn drop_indexes(&mut self) {
         self.indexes.clear();
+        self.lookups.clear();
+    }
+
+    /// How many objects there are, and of each index, what it has.
+    #[cfg(test)]
+    pub(crate) fn live(&self) -> Vec<usize> {
+        let indexes = self.indexes.iter().flatten().flat_map(|index| index.live());
+        std::iter::once(self.len()).chain(indexes).collect()
     }
 
     #[cfg(test)]

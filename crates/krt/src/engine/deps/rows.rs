@@ -5,9 +5,9 @@ use std::any::Any;
 use smallvec::{SmallVec, smallvec};
 
 use super::super::id::{NodeId, id32};
+use super::super::postings::Postings;
 use super::labels::Atom;
 use super::objects::{Facet, PLAIN, PerFacet};
-use super::postings::Postings;
 use super::selectors::Selectors;
 use super::{Dep, DepId, Deps};
 use crate::key::KeyRef;

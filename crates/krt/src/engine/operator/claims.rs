@@ -14,6 +14,7 @@ use smallvec::{SmallVec, smallvec};
 use super::super::id::id32;
 use super::super::panics;
 use super::super::planted::{self, Bug};
+use super::super::spare;
 use super::super::store::{Equal, Store};
 
 /// No input, or no place in a list.
@@ -165,7 +166,14 @@ impl<O: Send + Sync + 'static> Claims<O> {
             conflicts += 1;
             self.contested.insert(output, claims);
         }
+        spare::keep(&mut self.touched);
         conflicts
+    }
+
+    /// How many keys are contested.
+    #[cfg(test)]
+    pub(super) fn live(&self) -> usize {
+        self.contested.len()
     }
 
     #[cfg(test)]

@@ -18,6 +18,7 @@ use super::super::id::{NodeId, id32};
 use super::super::node::{Operator, Refused, Run, Step};
 use super::super::panics;
 use super::super::planted::{self, Bug};
+use super::super::spare;
 use super::super::store::{Equal, Store};
 use super::claims::Claims;
 use crate::collection::Collection;
@@ -160,7 +161,13 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
     }
 
     /// Runs one input. What the engine knows of it afterwards is complete, but for its outputs.
-    fn run_input(&mut self, input: u32, object: Option<&Arc<I>>, store: &Store<O>, run: &mut Run<'_>) -> Outcome<O> {
+    fn run_input(
+        &mut self,
+        input: u32,
+        (object, own): (Option<&Arc<I>>, Option<&Key>),
+        store: &Store<O>,
+        run: &mut Run<'_>,
+    ) -> Outcome<O> {
         let index = input as usize;
         let Some(object) = object else {
             self.set_parked(input, false);
@@ -184,7 +191,11 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
                 assert!(!key.is_empty(), "the key of an output is empty");
                 let key = match previous.get(place) {
                     Some(id) if store.has_key(*id, key) => OutputKey::Same(*id),
-                    _ => OutputKey::New(hashing.keep(key)),
+                    // Mostly an output has the key of its input, and then shares it.
+                    _ => OutputKey::New(match own {
+                        Some(own) if key.is(&own.text) => own.clone(),
+                        _ => hashing.keep(key),
+                    }),
                 };
                 (key, output)
             });
@@ -318,6 +329,7 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
                 self.claims.decide(store, self.equal, key_of);
             }
         }
+        spare::keep(&mut self.staged);
         let conflicts = self.claims.decide(store, self.equal, key_of);
         if conflicts > 0 {
             Counters::add(&self.counters.conflicts, conflicts);
@@ -356,7 +368,8 @@ impl<I: Keyed, O: Keyed> Operator<O> for Derive<I, O> {
                 Some(source) => source.get(input),
                 None => constant.as_ref(),
             };
-            match self.run_input(input, object, store, run) {
+            let key = source.and_then(|source| source.key(input));
+            match self.run_input(input, (object, key), store, run) {
                 Outcome::Superseded => {
                     self.dirty.drain(..next);
                     return Step::Superseded;
@@ -368,6 +381,7 @@ impl<I: Keyed, O: Keyed> Operator<O> for Derive<I, O> {
             next += 1;
         }
         self.dirty.clear();
+        spare::keep(&mut self.dirty);
         if self.synced || self.parked == 0 || planted::has(Bug::SyncEarly) {
             self.apply(store, source);
             self.synced = true;
@@ -379,6 +393,13 @@ impl<I: Keyed, O: Keyed> Operator<O> for Derive<I, O> {
         for (input, state) in (0..).zip(&mut self.states) {
             deps.commit(graph, input, &mut state.chain, &[]);
         }
+    }
+
+    #[cfg(test)]
+    fn live(&self) -> Vec<usize> {
+        let used = self.states.iter().filter(|state| state.chain != NO_LINK);
+        let outputs = self.states.iter().map(|state| state.outputs.len());
+        vec![used.count(), outputs.sum(), self.staged.len(), self.claims.live()]
     }
 
     #[cfg(test)]

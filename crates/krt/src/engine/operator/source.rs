@@ -16,6 +16,7 @@ use super::super::id::id32;
 use super::super::ingress::Buffer;
 use super::super::node::{Operator, Run, Step};
 use super::super::planted::{self, Bug};
+use super::super::spare;
 use super::super::store::{Equal, IdsFrom, Store};
 use crate::key::{Key, KeyRef};
 
@@ -173,6 +174,12 @@ impl<T: Send + Sync + 'static> Buffer for SourceBuffer<T> {
         self
     }
 
+    #[cfg(test)]
+    fn live(&self) -> usize {
+        assert_eq!(self.entries.len() - self.free.len(), self.table.len());
+        self.table.len()
+    }
+
     fn take(&mut self) -> Box<dyn Any + Send> {
         let mut writes = SmallVec::with_capacity(self.queued.len());
         for id in self.queued.drain(..) {
@@ -197,6 +204,7 @@ impl<T: Send + Sync + 'static> Buffer for SourceBuffer<T> {
                 self.free.push(id);
             }
         }
+        spare::keep(&mut self.queued);
         Box::new(Writes {
             writes,
             synced: self.synced,

@@ -9,7 +9,7 @@ use super::history::{Edit, History, KEYS, Kind, Object};
 use super::model::Model;
 use super::program::{self, Condition, Reader};
 use crate::sync::Mutex;
-use crate::{Collection, Context, Event, Index, Query, Registration, Snapshot, StaticCollection};
+use crate::{Collection, Context, Event, Fetched, Index, Query, Registration, Snapshot, StaticCollection};
 
 /// A collection and its index by thirds.
 #[derive(Clone)]
@@ -136,6 +136,16 @@ pub(super) fn run(history: &History) {
     drive.edit(&Edit::Step);
     drive.edit(&Edit::RunHandlers);
     drive.end();
+}
+
+fn objects(found: &Fetched<Object>) -> Vec<&Object> {
+    found.iter().map(|object| &**object).collect()
+}
+
+/// What is to be found in the index by thirds, in the order of keys.
+fn having(content: &Content, third: i64) -> Vec<&Object> {
+    let having = content.values().filter(|object| object.value.rem_euclid(3) == third);
+    having.collect()
 }
 
 impl Drive {
@@ -279,6 +289,14 @@ impl Drive {
                 .collect();
             assert_eq!(listed.len(), content.len(), "a key twice in collection {number}");
             assert_eq!(content, model.content, "content of collection {number}");
+            for third in 0..3 {
+                let found = node.thirds.lookup(&third);
+                assert_eq!(
+                    objects(&found),
+                    having(&content, third),
+                    "lookup in collection {number}"
+                );
+            }
             assert_eq!(
                 node.collection.has_synced(),
                 model.synced,
@@ -324,6 +342,10 @@ impl Drive {
                     (content, content.len()),
                     "pinned collection {number}"
                 );
+                for third in 0..3 {
+                    let found = pin.lookup(&node.thirds, &third);
+                    assert_eq!(objects(&found), having(content, third), "pinned lookup in {number}");
+                }
                 for key in KEYS {
                     let got = pin.get(&node.collection, key);
                     assert_eq!(

@@ -1,17 +1,17 @@
-//! Which objects of a collection are in which rows: by namespace, by name, by label.
+//! Which objects of a collection are in which rows: by namespace, by name, by label; by a value of an index.
 
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
-use super::super::id::id32;
-use super::super::planted::{self, Bug};
+use super::id::id32;
+use super::planted::{self, Bug};
 
 /// The row of the objects that every query has to look at: those that could not be read, or that ask for nothing in particular.
-pub(super) const EVERYBODY: u64 = 0;
+pub(crate) const EVERYBODY: u64 = 0;
 
 /// Rows of objects. That two rows may have the same number is no harm: who looks into one looks at each object itself, too.
-#[derive(Default)]
-pub(super) struct Postings {
+#[derive(Debug, Default)]
+pub(crate) struct Postings {
     /// By object: the rows that it is in, each once, and its place in each.
     held: Vec<SmallVec<[(u64, u32); 1]>>,
     /// Invariant: no row is empty.
@@ -20,7 +20,7 @@ pub(super) struct Postings {
 
 impl Postings {
     /// Puts an object into these rows and no others.
-    pub(super) fn replace(&mut self, id: u32, rows: &[u64]) {
+    pub(crate) fn replace(&mut self, id: u32, rows: &[u64]) {
         let index = id as usize;
         if index >= self.held.len() {
             self.held.resize_with(index + 1, SmallVec::new);
@@ -56,25 +56,25 @@ impl Postings {
     }
 
     /// The objects in a row, in no order.
-    pub(super) fn row(&self, row: u64) -> &[u32] {
+    pub(crate) fn row(&self, row: u64) -> &[u32] {
         self.rows.get(&row).map_or(&[], Vec::as_slice)
     }
 
     /// How many rows there are.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.rows.len()
     }
 
     /// The rows that an object is in.
     #[cfg(test)]
-    pub(super) fn rows_of(&self, id: u32) -> Vec<u64> {
+    pub(crate) fn rows_of(&self, id: u32) -> Vec<u64> {
         let held = self.held.get(id as usize).into_iter().flatten();
         held.map(|(row, _)| *row).collect()
     }
 
     /// `objects` are those that there are.
     #[cfg(test)]
-    pub(super) fn check_invariants(&self, objects: &std::collections::BTreeSet<u32>) {
+    pub(crate) fn check_invariants(&self, objects: &std::collections::BTreeSet<u32>) {
         let mut entries = 0;
         for (id, held) in (0..).zip(&self.held) {
             assert!(
