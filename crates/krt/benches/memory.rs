@@ -45,24 +45,28 @@ fn main() {
         );
     }
     println!();
-    println!("| allocations for each pod update | krt | by hand |");
-    println!("| --- | --- | --- |");
+    println!("| allocations for each update | pod, krt | pod, by hand | service, fetch | service, fetch_map |");
+    println!("| --- | --- | --- | --- | --- |");
+    let size = MIDDLE;
+    let (pods, services) = (size.all_pods(), size.all_services());
+    let mut engine = Engine::new(&pods, &services, Fetch::Services);
+    let mut projecting = Engine::new(&pods, &services, Fetch::Names);
+    let mut by_hand = ByHand::new(&pods, &services);
+    let mut updates = Updates::new(size);
     for (kind, batch) in [("single", 1), ("batch", 100)] {
-        let size = MIDDLE;
-        let (pods, services) = (size.all_pods(), size.all_services());
-        let mut engine = Engine::new(&pods, &services, Fetch::Services);
-        let mut by_hand = ByHand::new(&pods, &services);
-        let mut updates = Updates::new(size);
-        // Tables have their size afterwards.
+        let mut counts = [0; 4];
+        // Tables have their size after a few.
         for _ in 0..10 {
-            engine.apply(updates.pods(batch));
-            by_hand.apply(updates.pods(batch));
+            let before = (engine.seen(), by_hand.seen);
+            let (own, other) = (updates.pods(batch), updates.pods(batch));
+            counts[0] = counted(|| engine.apply(own)).1;
+            counts[1] = counted(|| by_hand.apply(other)).1;
+            assert!(engine.seen() > before.0 && by_hand.seen > before.1);
+            let (own, other) = (updates.services(batch), updates.services(batch));
+            counts[2] = counted(|| engine.apply_services(own)).1;
+            counts[3] = counted(|| projecting.apply_services(other)).1;
         }
-        let own = updates.pods(batch);
-        let ((), krt, _) = counted(|| engine.apply(own));
-        let own = updates.pods(batch);
-        let ((), loops, _) = counted(|| by_hand.apply(own));
-        let each = |count: usize| format!("{}.{:02}", count / batch, count % batch * 100 / batch);
-        println!("| {kind} | {} | {} |", each(krt), each(loops));
+        let each = counts.map(|count| format!("{}.{:02}", count / batch, count % batch * 100 / batch));
+        println!("| {kind} | {} |", each.join(" | "));
     }
 }

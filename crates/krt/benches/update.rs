@@ -12,10 +12,16 @@ use std::time::Duration;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
-use pods::{ByHand, Engine, Fetch, LARGE, MIDDLE, MILLION, PodLabels, SMALL, Size, Updates};
+use pods::{ByHand, Engine, Fetch, LARGE, MIDDLE, PodLabels, SMALL, Size, Updates};
 
 /// An epoch for each, and one for a hundred.
 const KINDS: [(&str, usize); 2] = [("single", 1), ("batch", 100)];
+
+/// `MIDDLE` with a hundred times as many pods.
+const MILLION: Size = Size {
+    pods: 1_000_000,
+    ..MIDDLE
+};
 
 fn pod_updates(criterion: &mut Criterion) {
     let unique = Size {

@@ -14,24 +14,24 @@ use krt::testing::Stepper;
 use krt::{KeyRef, Keyed, Krt, Labels, Selecting, SelectorRef, StaticCollection};
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Pod {
-    pub namespace: String,
-    pub name: String,
-    pub labels: Labels,
-    pub ip: String,
+pub(crate) struct Pod {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) labels: Labels,
+    pub(crate) ip: String,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Service {
-    pub namespace: String,
-    pub name: String,
-    pub selector: Labels,
+pub(crate) struct Service {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) selector: Labels,
     /// What pods do not care about.
-    pub revision: u64,
+    pub(crate) revision: u64,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Workload {
+pub(crate) struct Workload {
     namespace: String,
     name: String,
     ip: String,
@@ -64,25 +64,25 @@ impl Keyed for Workload {
 
 /// Whether pods have a label that no other pod has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PodLabels {
+pub(crate) enum PodLabels {
     Shared,
     Unique,
 }
 
 /// What of a service a pod asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fetch {
+pub(crate) enum Fetch {
     Services,
     Names,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct Size {
-    pub pods: usize,
-    pub services: usize,
-    pub apps: usize,
-    pub namespaces: usize,
-    pub labels: PodLabels,
+pub(crate) struct Size {
+    pub(crate) pods: usize,
+    pub(crate) services: usize,
+    pub(crate) apps: usize,
+    pub(crate) namespaces: usize,
+    pub(crate) labels: PodLabels,
 }
 
 const fn size(pods: usize, services: usize, apps: usize, namespaces: usize) -> Size {
@@ -95,14 +95,12 @@ const fn size(pods: usize, services: usize, apps: usize, namespaces: usize) -> S
     }
 }
 
-pub const SMALL: Size = size(1_000, 50, 25, 2);
-pub const MIDDLE: Size = size(10_000, 1_000, 500, 20);
-pub const LARGE: Size = size(100_000, 10_000, 5_000, 200);
-/// `MIDDLE` with a hundred times as many pods.
-pub const MILLION: Size = size(1_000_000, 1_000, 500, 20);
+pub(crate) const SMALL: Size = size(1_000, 50, 25, 2);
+pub(crate) const MIDDLE: Size = size(10_000, 1_000, 500, 20);
+pub(crate) const LARGE: Size = size(100_000, 10_000, 5_000, 200);
 
 impl Size {
-    pub fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         let labels = if self.labels == PodLabels::Unique {
             ", unique labels"
         } else {
@@ -115,7 +113,7 @@ impl Size {
         Labels::from([("app".to_owned(), format!("app-{}", number % self.apps))])
     }
 
-    pub fn pod(self, number: usize, ip: u64) -> Pod {
+    pub(crate) fn pod(self, number: usize, ip: u64) -> Pod {
         let mut labels = self.app(number / self.namespaces);
         if self.labels == PodLabels::Unique {
             labels.insert("statefulset.kubernetes.io/pod-name".to_owned(), format!("pod-{number}"));
@@ -128,7 +126,7 @@ impl Size {
         }
     }
 
-    pub fn service(self, number: usize, revision: u64) -> Service {
+    pub(crate) fn service(self, number: usize, revision: u64) -> Service {
         Service {
             namespace: format!("ns-{}", number % self.namespaces),
             name: format!("service-{number}"),
@@ -137,11 +135,11 @@ impl Size {
         }
     }
 
-    pub fn all_pods(self) -> Vec<Arc<Pod>> {
+    pub(crate) fn all_pods(self) -> Vec<Arc<Pod>> {
         (0..self.pods).map(|number| Arc::new(self.pod(number, 0))).collect()
     }
 
-    pub fn all_services(self) -> Vec<Arc<Service>> {
+    pub(crate) fn all_services(self) -> Vec<Arc<Service>> {
         (0..self.services)
             .map(|number| Arc::new(self.service(number, 0)))
             .collect()
@@ -158,9 +156,9 @@ fn workload(pod: &Pod, services: Vec<String>) -> Workload {
 }
 
 /// By the engine.
-pub struct Engine {
-    pub pods: StaticCollection<Pod>,
-    pub services: StaticCollection<Service>,
+pub(crate) struct Engine {
+    pub(crate) pods: StaticCollection<Pod>,
+    pub(crate) services: StaticCollection<Service>,
     stepper: Stepper,
     seen: Arc<AtomicU64>,
     _keep: Box<dyn Any>,
@@ -168,7 +166,7 @@ pub struct Engine {
 
 impl Engine {
     /// Everything is computed when this returns.
-    pub fn new(pods: &[Arc<Pod>], services: &[Arc<Service>], fetch: Fetch) -> Self {
+    pub(crate) fn new(pods: &[Arc<Pod>], services: &[Arc<Service>], fetch: Fetch) -> Self {
         let krt = Krt::builder("bench").build();
         let mut stepper = Stepper::new(&krt).expect("a new engine");
         let pods_in = krt.unsynced_collection::<Pod>("pods");
@@ -213,18 +211,18 @@ impl Engine {
     }
 
     /// How many changes its handler was told.
-    pub fn seen(&self) -> u64 {
+    pub(crate) fn seen(&self) -> u64 {
         self.seen.load(Ordering::Relaxed)
     }
 
-    pub fn apply(&mut self, updates: Vec<Pod>) {
+    pub(crate) fn apply(&mut self, updates: Vec<Pod>) {
         for pod in updates {
             self.pods.update(pod);
         }
         self.stepper.settle();
     }
 
-    pub fn apply_services(&mut self, updates: Vec<Service>) {
+    pub(crate) fn apply_services(&mut self, updates: Vec<Service>) {
         for service in updates {
             self.services.update(service);
         }
@@ -234,16 +232,16 @@ impl Engine {
 
 /// By hand.
 #[derive(Default)]
-pub struct ByHand {
+pub(crate) struct ByHand {
     pods: HashMap<String, Arc<Pod>>,
     services: HashMap<String, Arc<Service>>,
     by_namespace: HashMap<String, Vec<String>>,
     workloads: HashMap<String, Arc<Workload>>,
-    pub seen: u64,
+    pub(crate) seen: u64,
 }
 
 impl ByHand {
-    pub fn new(pods: &[Arc<Pod>], services: &[Arc<Service>]) -> Self {
+    pub(crate) fn new(pods: &[Arc<Pod>], services: &[Arc<Service>]) -> Self {
         let mut own = Self::default();
         for service in services {
             let key = service.key().to_string();
@@ -259,7 +257,7 @@ impl ByHand {
         own
     }
 
-    pub fn apply(&mut self, updates: Vec<Pod>) {
+    pub(crate) fn apply(&mut self, updates: Vec<Pod>) {
         for pod in updates {
             self.set(Arc::new(pod));
         }
@@ -290,14 +288,14 @@ impl ByHand {
 }
 
 /// Updates of objects drawn evenly, each with something that it did not have before.
-pub struct Updates {
+pub(crate) struct Updates {
     random: fastrand::Rng,
     count: u64,
     size: Size,
 }
 
 impl Updates {
-    pub fn new(size: Size) -> Self {
+    pub(crate) fn new(size: Size) -> Self {
         Self {
             random: fastrand::Rng::with_seed(7),
             count: 0,
@@ -314,7 +312,7 @@ impl Updates {
     }
 
     /// As many pods, each with another address.
-    pub fn pods(&mut self, count: usize) -> Vec<Pod> {
+    pub(crate) fn pods(&mut self, count: usize) -> Vec<Pod> {
         let chosen = self.distinct(count, self.size.pods).into_iter();
         let pods = chosen.map(|number| {
             self.count += 1;
@@ -324,7 +322,7 @@ impl Updates {
     }
 
     /// As many services, each with another revision.
-    pub fn services(&mut self, count: usize) -> Vec<Service> {
+    pub(crate) fn services(&mut self, count: usize) -> Vec<Service> {
         let chosen = self.distinct(count, self.size.services).into_iter();
         let services = chosen.map(|number| {
             self.count += 1;
