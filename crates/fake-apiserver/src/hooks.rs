@@ -320,14 +320,24 @@ const NETWORK_POLICY: Hooks = Hooks {
 };
 
 const PRIORITY_CLASS: Hooks = Hooks {
-    on_write: |_, object| {
-        if object.field("preemptionPolicy").is_none() {
-            object.set_field("preemptionPolicy", Bytes::from_static(br#""PreemptLowerPriority""#));
-        }
-    },
+    on_write: |_, object| default_field(object, "preemptionPolicy", br#""PreemptLowerPriority""#),
     validate: system_priority,
     ..NONE
 };
+
+const STORAGE_CLASS: Hooks = Hooks {
+    on_write: |_, object| {
+        default_field(object, "reclaimPolicy", br#""Delete""#);
+        default_field(object, "volumeBindingMode", br#""Immediate""#);
+    },
+    ..NONE
+};
+
+fn default_field(object: &mut Object, field: &'static str, value: &'static [u8]) {
+    if object.field(field).is_none() {
+        object.set_field(field, Bytes::from_static(value));
+    }
+}
 
 /// Refuses names that are for the classes of the system itself.
 fn system_priority(written: &Written<'_>) -> Vec<FieldError> {
@@ -375,6 +385,7 @@ fn hooks(resource: &Resource) -> Hooks {
         },
         ("networking.k8s.io", "networkpolicies") => NETWORK_POLICY,
         ("scheduling.k8s.io", "priorityclasses") => PRIORITY_CLASS,
+        ("storage.k8s.io", "storageclasses") => STORAGE_CLASS,
         ("apps", "daemonsets") => DAEMON_SET,
         ("apps", "deployments") => DEPLOYMENT,
         ("apps", "replicasets") => REPLICA_SET,
