@@ -180,6 +180,7 @@ fn decode_from(
             (api_version, kind, object, findings, wrong_version) = found;
         }
         Schema::Schemaless => {
+            (api_version, kind) = type_meta::of_custom(tape.root());
             if kind.is_empty() {
                 let cause = format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(body));
                 // Without field validation the real server goes another way, which knows what it expects.

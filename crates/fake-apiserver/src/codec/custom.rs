@@ -45,8 +45,8 @@ pub(super) fn object(
         let mut writer = Writer::new(report, 0);
         meta = meta::parse(&mut writer, &[value], "v1.ObjectMeta");
         let may_repeat = !report || !findings.is_empty();
-        if may_repeat && !duplicates_below(value, String::new()).is_empty() {
-            // Of a custom resource the last of duplicates is all that there is.
+        if !writer.is_clean() || may_repeat && !duplicates_below(value, String::new()).is_empty() {
+            // Of a custom resource the last of duplicates is all that there is, and a number is what its value is written as.
             let mut sorted = Vec::with_capacity(value.raw().len());
             canonical::write(&mut sorted, value).map_err(|range| malformed(too_large(&range.0)))?;
             let tape = Tape::parse(&sorted).map_err(|error| malformed(error.to_string()))?;

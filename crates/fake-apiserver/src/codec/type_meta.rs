@@ -10,7 +10,7 @@ use crate::{
 /// Where the real server's scheme of built-in types says it was made.
 const SCHEME: &str = "pkg/runtime/scheme.go:111";
 
-/// Finds `apiVersion` and `kind`; absent ones are empty. Unlike all other names, these two match in any case.
+/// Finds `apiVersion` and `kind` at the first look at a body; absent ones are empty. Unlike all other names, these two match in any case.
 ///
 /// # Errors
 ///
@@ -44,6 +44,12 @@ pub(super) fn interpret(root: Value<'_>) -> Result<(String, String), String> {
         return Err(format!("unexpected GroupVersion string: {api_version}"));
     }
     Ok((api_version, kind))
+}
+
+/// What a custom resource says its `apiVersion` and `kind` are, after [`interpret`] has taken it; absent ones are empty.
+pub(super) fn of_custom(root: Value<'_>) -> (String, String) {
+    let text = |key: &str| root.get(key).and_then(Value::as_str).unwrap_or_default().into_owned();
+    (text("apiVersion"), text("kind"))
 }
 
 /// Group and version of an `apiVersion`.
