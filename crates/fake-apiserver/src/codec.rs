@@ -246,6 +246,10 @@ fn typed_body(
         let cause = type_meta::missing_version(body);
         return Err(DecodeError::malformed_as(resource, (own_kind, ""), cause));
     }
+    if source == Source::Patch && type_meta::split(api_version).1.is_empty() && own_kind != &*resource.kind {
+        let cause = type_meta::unfit_without_version(resource, own_kind);
+        return Err(DecodeError::wrong_kind(resource, own_kind, "", cause));
+    }
     match type_meta::check_typed(resource, api_version, kind, Some(tape.root())) {
         Ok((api_version, kind)) => {
             let (object, findings) = typed_object(resource, id, tape, validation)?;

@@ -25,12 +25,15 @@ pub(super) fn object(
 ) -> Result<(Object, Vec<String>), DecodeError> {
     let root = tape.root();
     let malformed = |cause: String| DecodeError::malformed_as(resource, body_type, cause);
+    // The whole body is decoded before anything is looked at.
+    if let Some(number) = tape.too_large_number() {
+        return Err(malformed(too_large(number)));
+    }
     let report = validation != FieldValidation::Ignore;
     let mut findings = if report { duplicates(root) } else { Vec::new() };
     let mut out = Vec::with_capacity(root.raw().len());
     let mut ranges = Vec::with_capacity(4);
     let mut meta = Meta::default();
-    // The whole body is decoded before the metadata is looked at, so a bad number wins.
     for (key, value) in canonical::sorted_entries(root) {
         match key.as_str().unwrap_or_default() {
             name if matches!(&*name, "apiVersion" | "kind" | "metadata") => {}

@@ -68,6 +68,27 @@ pub(super) fn missing_version(body: &[u8]) -> String {
     format!("Object 'apiVersion' is missing in '{}'", String::from_utf8_lossy(body))
 }
 
+/// What is said of a patched object of another kind and of no version. The real server looks for that kind among those without
+/// versions, which it has for its own use, and cannot make the resource's kind of it.
+pub(super) fn unfit_without_version(resource: &Resource, kind: &str) -> String {
+    match foreign::without_version(resource, kind) {
+        Some(go) => no_conversion(resource, &go),
+        None => format!(
+            "no kind {} is registered for the internal version of group {} in scheme \"{SCHEME}\"",
+            go_quote(kind),
+            go_quote(&resource.group)
+        ),
+    }
+}
+
+fn no_conversion(resource: &Resource, from: &str) -> String {
+    format!(
+        "converting ({from}) to ({}.{}): unknown conversion",
+        resource.go_package(),
+        resource.kind
+    )
+}
+
 /// Checks that a body is of the resource's kind; returns `apiVersion` and `kind` with the defaults filled in. `root` is the
 /// body, if it is JSON.
 pub(super) fn check_typed(
@@ -103,12 +124,7 @@ pub(super) fn check_typed(
             findings,
         });
     }
-    Err(wrong(format!(
-        "converting ({}) to ({}.{}): unknown conversion",
-        foreign.go,
-        resource.go_package(),
-        resource.kind
-    )))
+    Err(wrong(no_conversion(resource, &foreign.go)))
 }
 
 /// The resource that a body is of, if that is the given one in another version.
