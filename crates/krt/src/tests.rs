@@ -1,12 +1,16 @@
 //! Behaviours of the engine through the public API, driven step by step. The invariants of every part are checked after each step.
 
+mod conformance;
 mod derived;
 mod filters;
+mod groups;
 mod handlers;
 mod joins;
 mod lifecycle;
+mod nested;
 mod reads;
 mod sources;
+mod statuses;
 mod threads;
 
 mod oracle;
