@@ -55,10 +55,13 @@ impl Selectable for Labels {
     }
 }
 
+/// A key, and its value if that matters.
+pub(crate) type CutLabel = (Box<str>, Option<Box<str>>);
+
 /// Of a set of labels, what the selectors that it is compared with look at. Invariant: sorted by key, each key once. The value is
 /// `None` if they ask only whether the key is there, or for other values.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LabelCut(pub(crate) Box<[(Box<str>, Option<Box<str>>)]>);
+pub(crate) struct LabelCut(pub(crate) Box<[CutLabel]>);
 
 impl LabelCut {
     /// All of the labels.
@@ -71,21 +74,19 @@ impl LabelCut {
 
     /// Whether it is all of these labels.
     pub(crate) fn is(&self, labels: &Labels) -> bool {
-        let same = |(own, (key, value)): (&(Box<str>, Option<Box<str>>), (&String, &String))| {
-            *own.0 == **key && own.1.as_deref() == Some(value)
-        };
-        self.0.len() == labels.len() && self.0.iter().zip(labels).all(same)
+        let own = self.0.iter().map(|(key, value)| (&**key, value.as_deref()));
+        own.eq(labels.iter().map(|(key, value)| (key.as_str(), Some(value.as_str()))))
     }
 
-    fn get(&self, key: &str) -> Option<Option<&str>> {
+    fn get(&self, key: &str) -> Option<&CutLabel> {
         let at = self.0.binary_search_by(|(own, _)| (**own).cmp(key)).ok()?;
-        Some(self.0[at].1.as_deref())
+        self.0.get(at)
     }
 }
 
 impl Selectable for LabelCut {
     fn has(&self, key: &str, value: &str) -> bool {
-        self.get(key) == Some(Some(value))
+        self.get(key).is_some_and(|(_, own)| own.as_deref() == Some(value))
     }
 
     fn has_key(&self, key: &str) -> bool {
@@ -190,7 +191,9 @@ impl SelectorRef<'_> {
         for one in expressions {
             match one {
                 Requirement::In(key, values) | Requirement::NotIn(key, values) => {
-                    values.iter().for_each(|value| each(key, Some(value)));
+                    for value in values {
+                        each(key, Some(value));
+                    }
                 }
                 Requirement::Exists(key) | Requirement::DoesNotExist(key) => each(key, None),
             }

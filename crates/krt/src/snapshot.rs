@@ -128,20 +128,17 @@ pub(crate) fn select<T: Keyed>(query: Query<'_, T>, at: At) -> Fetched<T> {
         Filter::Keys(keys) => Some(keys.clone()),
         _ => None,
     });
-    let mut objects: Vec<(Arc<str>, Arc<T>)> = match keys {
-        Some(keys) => {
-            let found = keys
-                .into_iter()
-                .filter_map(|key| Some((key.to_arc(), collection.get_at(key, at)?)));
-            found.collect()
-        }
-        None => {
-            let indexed = query.filters.iter().find_map(|filter| match filter {
-                Filter::Index(value) => collection.lookup_at(value.number, value.id, at),
-                _ => None,
-            });
-            indexed.unwrap_or_else(|| collection.list_at(at))
-        }
+    let mut objects: Vec<(Arc<str>, Arc<T>)> = if let Some(keys) = keys {
+        let found = keys
+            .into_iter()
+            .filter_map(|key| Some((key.to_arc(), collection.get_at(key, at)?)));
+        found.collect()
+    } else {
+        let indexed = query.filters.iter().find_map(|filter| match filter {
+            Filter::Index(value) => collection.lookup_at(value.number, value.id, at),
+            _ => None,
+        });
+        indexed.unwrap_or_else(|| collection.list_at(at))
     };
     let conditions = query.filters.into_iter().map(Filter::into_condition);
     let spec = Spec {

@@ -1,16 +1,20 @@
 //! Behaviours of the engine through the public API, driven step by step. The invariants of every part are checked after each step.
 
 mod churn;
+mod conformance;
 mod derived;
 mod fetches;
 mod filters;
+mod groups;
 mod handlers;
 mod joins;
 mod lifecycle;
+mod nested;
 mod postings;
 mod reads;
 mod selectors;
 mod sources;
+mod statuses;
 mod threads;
 
 mod oracle;

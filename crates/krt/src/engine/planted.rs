@@ -47,6 +47,14 @@ pub(crate) enum Bug {
     KeptPosting,
     /// A selector that looks at a label for the first time moves nobody apart.
     NotRekeyed,
+    /// A group outlives its last member.
+    EmptyGroup,
+    /// A member of a nested join contributes before it is synced.
+    MemberUnsynced,
+    /// A member of a nested join goes before the one that replaces it is synced.
+    MemberLeavesEarly,
+    /// What a superseded run made is kept.
+    SupersededChild,
 }
 
 #[cfg(test)]

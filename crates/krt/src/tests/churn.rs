@@ -76,7 +76,7 @@ impl Cluster {
             rig,
             pods,
             services,
-            _keep: (workloads, endpoints, joined, first),
+            _keep: (workloads, endpoints, (*joined).clone(), first),
             _handler: handler,
         }
     }

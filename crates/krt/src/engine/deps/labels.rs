@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use super::super::id::id32;
 use super::interned::Interned;
 use crate::key::Hashing;
-use crate::selector::LabelCut;
+use crate::selector::{CutLabel, LabelCut};
 use crate::traits::Labels;
 
 /// The number of a set of labels.
@@ -246,7 +246,7 @@ impl LabelSets {
 
     /// A cut with the texts of its parts.
     pub(super) fn texts(&self, cut: &[Atom]) -> LabelCut {
-        let mut texts: Vec<(Box<str>, Option<Box<str>>)> = Vec::with_capacity(cut.len());
+        let mut texts: Vec<CutLabel> = Vec::with_capacity(cut.len());
         for atom in cut {
             let (key, value) = match atom {
                 Atom::Pair(pair) => {

@@ -230,12 +230,12 @@ impl Deps {
                     .is_some_and(|other| other.is_twin(spec))
         };
         let memo = own.memo.clone();
-        let to = match self.table.find(hash, is) {
-            Some(to) => *to,
-            None => {
-                let spec = spec.with_cut(self.labels.texts(&cut));
-                self.insert(consumer, source, [base, hash], cut, spec)
-            }
+        let found = self.table.find(hash, is).copied();
+        let to = if let Some(to) = found {
+            to
+        } else {
+            let spec = spec.with_cut(self.labels.texts(&cut));
+            self.insert(consumer, source, [base, hash], cut, spec)
         };
         let to_memo = &mut self.dep_mut(to).memo;
         if to_memo.is_none() {
