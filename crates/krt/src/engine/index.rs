@@ -350,7 +350,7 @@ impl<K: IndexKey, T: Send + Sync + 'static> StoreIndex<T> for TypedIndex<K, T> {
 
     #[cfg(test)]
     fn live(&self) -> [usize; 2] {
-        let held = self.held.iter().map(|held| held.len()).sum();
+        let held = self.held.iter().map(SmallVec::len).sum();
         [self.values.held(), held]
     }
 

@@ -23,7 +23,7 @@ fn service(n: usize) -> Item {
     let pairs = [("app", app.as_str()), ("pod-name", own.as_str())];
     Item::new(&format!("ns-{}/{name}", n % 7), 1)
         .labels(&[("service", &name)])
-        .selecting(&pairs[..1 + n % 2])
+        .selecting(&pairs[..=n % 2])
 }
 
 /// Pods and services in both directions, by every kind of table there is.
