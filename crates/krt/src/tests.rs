@@ -1,8 +1,12 @@
 //! Behaviours of the engine through the public API, driven step by step. The invariants of every part are checked after each step.
 
 mod derived;
+#[cfg(feature = "files")]
+mod files;
 mod filters;
 mod handlers;
+#[cfg(feature = "kube")]
+mod informers;
 mod joins;
 mod lifecycle;
 mod reads;
