@@ -49,6 +49,7 @@ pub(crate) struct Inner<T> {
     published: Arc<Published<T>>,
     counters: Arc<Counters>,
     equal: Option<Equal<T>>,
+    same: Option<Equal<T>>,
     /// The indexes by name, and where they were made.
     indexes: Mutex<HashMap<String, &'static Location<'static>>>,
 }
@@ -87,7 +88,9 @@ impl<T: Keyed> Collection<T> {
         let name: Arc<str> = name.into();
         let published = Arc::new(Published::new());
         let counters = Arc::new(Counters::new(Arc::clone(&name)));
-        let node = Cell::new(Arc::clone(&published), operator(Arc::clone(&counters)));
+        let operator = operator(Arc::clone(&counters));
+        let same = operator.same();
+        let node = Cell::new(Arc::clone(&published), operator);
         let (id, uid) = shared.ingress.write(State::new_node);
         let info = NodeInfo {
             name: Arc::clone(&name),
@@ -104,6 +107,7 @@ impl<T: Keyed> Collection<T> {
                 published,
                 counters,
                 equal,
+                same,
                 indexes: Mutex::default(),
             }),
         }
@@ -328,6 +332,11 @@ impl<T: Keyed> Collection<T> {
 
     pub(crate) fn equal(&self) -> Option<Equal<T>> {
         self.inner.equal
+    }
+
+    /// Tells whether two values of a key are the same individual, if handlers are to be told.
+    pub(crate) fn same(&self) -> Option<Equal<T>> {
+        self.inner.same
     }
 
     pub(crate) fn is_of(&self, shared: &Arc<Shared>) -> bool {

@@ -2,9 +2,13 @@
 
 mod conformance;
 mod derived;
+#[cfg(feature = "files")]
+mod files;
 mod filters;
 mod groups;
 mod handlers;
+#[cfg(feature = "kube")]
+mod informers;
 mod joins;
 mod lifecycle;
 mod nested;

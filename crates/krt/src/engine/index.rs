@@ -328,7 +328,7 @@ impl<K: IndexKey, T: Send + Sync + 'static> StoreIndex<T> for TypedIndex<K, T> {
             }
             entries += held.len();
         }
-        assert_eq!(entries, self.postings.iter().map(Vec::len).sum());
+        assert_eq!(entries, self.postings.iter().map(Vec::len).sum::<usize>());
         assert!(self.values.len() >= self.postings.iter().filter(|posting| !posting.is_empty()).count());
     }
 }
