@@ -52,6 +52,7 @@ pub(crate) struct Inner<T> {
     equal: Option<Equal<T>>,
     /// The numbers of the indexes that something was looked up in.
     lookups: Mutex<BTreeSet<u32>>,
+    same: Option<Equal<T>>,
     /// The indexes by name, and where they were made.
     indexes: Mutex<HashMap<String, &'static Location<'static>>>,
 }
@@ -90,7 +91,9 @@ impl<T: Keyed> Collection<T> {
         let name: Arc<str> = name.into();
         let published = Arc::new(Published::new());
         let counters = Arc::new(Counters::new(Arc::clone(&name)));
-        let node = Cell::new(Arc::clone(&published), operator(Arc::clone(&counters)));
+        let operator = operator(Arc::clone(&counters));
+        let same = operator.same();
+        let node = Cell::new(Arc::clone(&published), operator);
         let (id, uid) = shared.ingress.write(State::new_node);
         let info = NodeInfo {
             name: Arc::clone(&name),
@@ -108,6 +111,7 @@ impl<T: Keyed> Collection<T> {
                 counters,
                 equal,
                 lookups: Mutex::default(),
+                same,
                 indexes: Mutex::default(),
             }),
         }
@@ -349,6 +353,11 @@ impl<T: Keyed> Collection<T> {
 
     pub(crate) fn equal(&self) -> Option<Equal<T>> {
         self.inner.equal
+    }
+
+    /// Tells whether two values of a key are the same individual, if handlers are to be told.
+    pub(crate) fn same(&self) -> Option<Equal<T>> {
+        self.inner.same
     }
 
     pub(crate) fn is_of(&self, shared: &Arc<Shared>) -> bool {

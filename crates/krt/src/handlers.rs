@@ -79,7 +79,7 @@ impl<T: Keyed> HandlerBuilder<T> {
             self.collection.equal(),
             Arc::clone(&progress),
         );
-        let handler = Arc::new(handler);
+        let handler = Arc::new(handler.telling_apart(self.collection.same()));
         shared.add_job(&(Arc::clone(&handler) as Arc<dyn Job>));
         let (added, initial) = (Arc::clone(&handler), self.initial);
         let edit = move |cell: &mut dyn Any, with: &mut Edit<'_>| {

@@ -74,11 +74,10 @@
 //!
 //! # Status
 //!
-//! The engine and its collections are here: static ones, derived ones with one or many outputs for each input or with statuses,
-//! singletons, joins of fixed and of changing members, indexes and their groups, collections made inside of transformations,
-//! triggers, and fetches by all filters. What is not built yet:
+//! The engine and its collections are here: sources from the API server and from files, static ones, derived ones with one or many
+//! outputs for each input or with statuses, singletons, joins of fixed and of changing members, indexes and their groups, collections
+//! made inside of transformations, triggers, and fetches by all filters. What is not built yet:
 //!
-//! - sources from the API server, the traits for the types of Kubernetes, and files as sources;
 //! - the writer that brings the statuses of a status collection to the API server;
 //! - transactions over several sources, handlers of several collections;
 //! - the debugging views, metrics, and the answer to why something is not synced.
@@ -96,20 +95,29 @@
 //! | `traits`, `key`, `selector` | what a type must tell about itself |
 //! | `query`, `spec`, `fetch`, `snapshot` | a query as written, as kept, inside of a transformation, outside |
 //! | `event`, `handlers` | what handlers are told, and how they are registered |
+//! | `kube` | objects of the API server as sources, what the types of Kubernetes tell about themselves (feature `kube`) |
 //! | `testing` | what users need to test their transformations |
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(all(feature = "kube", feature = "files")),
+    allow(dead_code, reason = "what only sources with an upstream use")
+)]
 
 mod collection;
 mod engine;
 mod error;
 mod event;
 mod fetch;
+#[cfg(feature = "files")]
+pub mod files;
 mod group;
 mod handlers;
 mod index;
 mod join;
 mod key;
 mod krt;
+#[cfg(feature = "kube")]
+pub mod kube;
 mod nested;
 mod query;
 mod scope;
@@ -131,12 +139,16 @@ pub use collection::{Collection, Stats};
 pub use error::Error;
 pub use event::{Batch, Event};
 pub use fetch::{Context, Fetched, Read};
+#[cfg(feature = "files")]
+pub use files::{FileCollection, FileSingleton};
 pub use group::{Group, GroupKey, Groups};
 pub use handlers::{HandlerBuilder, Registration};
 pub use index::{Index, Keys};
 pub use join::Join;
 pub use key::KeyRef;
 pub use krt::{Builder, Krt};
+#[cfg(feature = "kube")]
+pub use kube::InformerCollection;
 pub use nested::Lend;
 pub use query::Query;
 pub use scope::Scope;

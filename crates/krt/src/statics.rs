@@ -53,14 +53,30 @@ impl<T: Keyed + PartialEq> StaticCollection<T> {
             let key = key_of(&*item, name, &shared.hashing);
             buffer.set(&key, item, Touch::IfDifferent);
         }
-        let collection = Collection::add(shared, name, Vec::new(), Some(T::eq), |_| {
-            Box::new(Source::new(Some(T::eq)))
-        });
+        Self::add(krt, name, buffer, Source::new(Some(T::eq)))
+    }
+
+    fn add(krt: &Krt, name: &str, buffer: SourceBuffer<T>, source: Source<T>) -> Self {
+        let shared = krt.shared();
+        let collection = Collection::add(shared, name, Vec::new(), Some(T::eq), |_| Box::new(source));
         let refused = shared
             .ingress
             .write(|state| state.add_source(collection.id(), Box::new(buffer)));
         panics::drop_each(refused);
         Self { collection }
+    }
+
+    /// A source as those of an API server are: whose objects are individuals.
+    #[cfg(test)]
+    pub(crate) fn of_individuals(krt: &Krt, name: &str, synced: bool, same: fn(&T, &T) -> bool) -> Self {
+        let source = Source::new(Some(T::eq)).telling_apart(same);
+        Self::add(krt, name, SourceBuffer::new(synced), source)
+    }
+
+    /// Sets another version of an object, which may be equal.
+    #[cfg(test)]
+    pub(crate) fn set_version(&self, item: T) {
+        self.set(Arc::new(item), Touch::IfOther);
     }
 }
 
@@ -113,8 +129,7 @@ impl<T: Keyed> StaticCollection<T> {
     pub fn delete<'k>(&self, key: impl Into<KeyRef<'k>>) {
         let key = key.into();
         let hash = self.shared().hashing.key(key);
-        let text = key.to_arc();
-        panics::drop_each(self.write(|buffer| buffer.delete(hash, &text)));
+        panics::drop_each(self.write(|buffer| buffer.delete(hash, key)));
     }
 
     /// Deletes the objects for which the function says so, all at once. The function is called without locks, and again for all
@@ -126,7 +141,9 @@ impl<T: Keyed> StaticCollection<T> {
             all.retain(|(_, item)| matches(item));
             let deleted = self.write(|buffer| {
                 (buffer.version() == version).then(|| {
-                    let items = all.iter().filter_map(|(key, _)| buffer.delete(key.hash, &key.text));
+                    let items = all
+                        .iter()
+                        .filter_map(|(key, _)| buffer.delete(key.hash, KeyRef::Plain(&key.text)));
                     items.collect::<Vec<_>>()
                 })
             });

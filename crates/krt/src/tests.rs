@@ -4,9 +4,13 @@ mod churn;
 mod conformance;
 mod derived;
 mod fetches;
+#[cfg(feature = "files")]
+mod files;
 mod filters;
 mod groups;
 mod handlers;
+#[cfg(feature = "kube")]
+mod informers;
 mod joins;
 mod lifecycle;
 mod nested;

@@ -85,6 +85,8 @@ pub(crate) struct Handler<T> {
     /// More than this, in more than one batch, is merged.
     limit: usize,
     equal: Option<Equal<T>>,
+    /// Tells one individual from another of its key, where that matters.
+    same: Option<Equal<T>>,
     progress: Arc<Progress>,
 }
 
@@ -114,8 +116,15 @@ impl<T: Send + Sync + 'static> Handler<T> {
             ended: AtomicBool::new(false),
             limit,
             equal,
+            same: None,
             progress,
         }
+    }
+
+    /// A key whose value is not the same individual any more is told as deleted and added.
+    pub(crate) fn telling_apart(mut self, same: Option<Equal<T>>) -> Self {
+        self.same = same;
+        self
     }
 
     /// Adds a batch. Only the engine's thread does.
@@ -140,7 +149,7 @@ impl<T: Send + Sync + 'static> Handler<T> {
             pool.schedule(Arc::clone(self) as Arc<dyn Job>);
         }
         if !backlog.is_empty() {
-            let merged = merge(backlog, self.equal);
+            let merged = merge(backlog, self.equal, self.same);
             let schedule = {
                 let mut state = self.state.lock();
                 state.merging = None;
@@ -236,7 +245,7 @@ impl<T: Send + Sync + 'static> Job for Handler<T> {
                     let one = if more.is_empty() {
                         one
                     } else {
-                        merge(std::iter::once(one).chain(more), self.equal)
+                        merge(std::iter::once(one).chain(more), self.equal, self.same)
                     };
                     self.call(&mut call, &one.batch);
                     next = self.next(Some((call, one.synced)));
@@ -272,7 +281,11 @@ struct Net<T> {
 }
 
 /// One batch that leads to the same state, with the same start. Precondition: there is at least one.
-fn merge<T>(backlog: impl IntoIterator<Item = Waiting<T>>, equal: Option<Equal<T>>) -> Waiting<T> {
+fn merge<T>(
+    backlog: impl IntoIterator<Item = Waiting<T>>,
+    equal: Option<Equal<T>>,
+    same: Option<Equal<T>>,
+) -> Waiting<T> {
     let is_same = |old: &Arc<T>, new: &Arc<T>| {
         Arc::ptr_eq(old, new) || equal.is_some_and(|equal| panics::contain(|| equal(old, new)).unwrap_or(false))
     };
@@ -305,16 +318,16 @@ fn merge<T>(backlog: impl IntoIterator<Item = Waiting<T>>, equal: Option<Equal<T
         }
         panics::drop_each([waiting]);
     }
-    let told = nets.into_iter().filter_map(|net| {
+    let told = nets.into_iter().flat_map(|net| {
         if let (Some(old), Some(new)) = (&net.old, &net.new)
             && !net.touched
             && is_same(old, new)
         {
             panics::drop_each([net]);
-            return None;
+            return None.into_iter().chain(None);
         }
-        let event = Event::between(net.old, net.new)?;
-        Some(Told { key: net.key, event })
+        let mut events = Told::between(net.key, net.old, net.new, same.unwrap_or(|_, _| true));
+        events.next().into_iter().chain(events.next())
     });
     let batch = Batch {
         epoch,

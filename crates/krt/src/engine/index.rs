@@ -193,6 +193,9 @@ struct Held<K, T> {
     position: u32,
 }
 
+/// The values of one object.
+type Several<K, T> = SmallVec<[Arc<Value<K, T>>; 1]>;
+
 /// Gathers the values that are named for an object, given those that it had. Nothing is looked up, or counted, for as long as they
 /// are the same.
 struct Found<'a, K, T> {
@@ -201,11 +204,8 @@ struct Found<'a, K, T> {
     /// How many of the first ones are those that are held.
     same: usize,
     /// The others, from there on.
-    others: SomeValues<K, T>,
+    others: Several<K, T>,
 }
-
-/// The values of one object: mostly it has one.
-type SomeValues<K, T> = SmallVec<[Arc<Value<K, T>>; 1]>;
 
 impl<K: IndexKey, T: 'static> Found<'_, K, T> {
     fn is_next(&mut self, is: impl FnOnce(&K) -> bool) -> bool {
@@ -216,7 +216,7 @@ impl<K: IndexKey, T: 'static> Found<'_, K, T> {
     }
 
     /// The values, unless they are those that are held.
-    fn changed(self) -> Option<SomeValues<K, T>> {
+    fn changed(self) -> Option<Several<K, T>> {
         if self.others.is_empty() && self.same == self.held.len() {
             return None;
         }
@@ -363,7 +363,7 @@ impl<K: IndexKey, T: Send + Sync + 'static> StoreIndex<T> for TypedIndex<K, T> {
             }
             entries += held.len();
         }
-        assert_eq!(entries, self.postings.iter().map(Vec::len).sum());
+        assert_eq!(entries, self.postings.iter().map(Vec::len).sum::<usize>());
         assert!(self.values.len() >= self.postings.iter().filter(|posting| !posting.is_empty()).count());
     }
 }

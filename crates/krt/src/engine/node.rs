@@ -14,7 +14,7 @@ use super::pins;
 use super::pool::{Job, Pool};
 use super::published::Published;
 use super::schedule::Schedule;
-use super::store::{IdsFrom, Store, StoreIndex};
+use super::store::{Equal, IdsFrom, Store, StoreIndex};
 use super::{Meta, Nodes, panics, spare};
 use crate::event::{Event, Told};
 use crate::shared::Shared;
@@ -83,6 +83,10 @@ pub(crate) trait Operator<T>: Send {
     fn end(&mut self, _deps: &mut Deps, _graph: &mut Graph) {}
     fn ids(&self) -> IdsFrom {
         IdsFrom::Store
+    }
+    /// Tells whether two values of a key are the same individual, if handlers are to be told.
+    fn same(&self) -> Option<Equal<T>> {
+        None
     }
     #[cfg(test)]
     fn check_invariants(&self, _store: &Store<T>) {}
@@ -246,14 +250,23 @@ impl<T: Send + Sync + 'static> Node for Cell<T> {
         if self.handlers.is_empty() || (delta.is_empty() && !synced) {
             panics::drop_each(delta.drain(..));
         } else {
+            let same = self.operator.as_ref().and_then(|operator| operator.same());
             let mut told = Vec::with_capacity(delta.len());
-            told.extend(delta.drain(..).filter_map(|change| {
-                let event = Event::between(change.old, change.new)?;
-                Some(Told {
-                    key: change.key.text,
-                    event,
-                })
-            }));
+            if let Some(same) = same {
+                told.extend(
+                    delta
+                        .drain(..)
+                        .flat_map(|change| Told::between(change.key.text, change.old, change.new, same)),
+                );
+            } else {
+                told.extend(delta.drain(..).filter_map(|change| {
+                    let event = Event::between(change.old, change.new)?;
+                    Some(Told {
+                        key: change.key.text,
+                        event,
+                    })
+                }));
+            }
             let told = Arc::new(told);
             for handler in &self.handlers {
                 handler.push(Waiting::new(epoch, Arc::clone(&told), synced), pool);

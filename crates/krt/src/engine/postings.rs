@@ -86,7 +86,7 @@ impl Postings {
             }
             entries += held.len();
         }
-        assert_eq!(entries, self.rows.values().map(Vec::len).sum());
+        assert_eq!(entries, self.rows.values().map(Vec::len).sum::<usize>());
         assert!(self.rows.values().all(|row| !row.is_empty()));
     }
 }
