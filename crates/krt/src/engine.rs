@@ -39,7 +39,7 @@ use deps::Deps;
 use graph::Graph;
 use id::NodeId;
 use ingress::Cut;
-use node::{Node, Refused, Run, Step};
+use node::{Awaited, Node, Refused, Run, Step};
 use schedule::Schedule;
 use store::Store;
 
@@ -54,6 +54,11 @@ impl Nodes {
     pub(crate) fn store<T: 'static>(&self, node: NodeId) -> Option<&Store<T>> {
         let node = self.0.get(node.index())?.as_ref()?;
         node.store().downcast_ref()
+    }
+
+    /// Whether a node is there, and is not the one that runs.
+    pub(crate) fn has(&self, node: NodeId) -> bool {
+        self.0.get(node.index()).is_some_and(Option::is_some)
     }
 
     fn get_mut(&mut self, node: NodeId) -> Option<&mut Box<dyn Node>> {
@@ -96,6 +101,8 @@ pub(crate) struct Engine {
     schedule: Schedule,
     deps: Deps,
     refused: Vec<Refused>,
+    /// Invariant: between epochs, about nodes that the ingress is about to add.
+    awaited: Vec<Awaited>,
     /// The nodes that finished in this epoch, and may have something to publish.
     finished: BTreeSet<NodeId>,
 }
@@ -110,6 +117,7 @@ impl Engine {
             schedule: Schedule::default(),
             deps: Deps::new(shared.hashing.clone()),
             refused: Vec::new(),
+            awaited: Vec::new(),
             finished: BTreeSet::new(),
             shared,
         }
@@ -169,6 +177,7 @@ impl Engine {
             schedule: &mut self.schedule,
             deps: &mut self.deps,
             refused: &mut self.refused,
+            awaited: &mut self.awaited,
             meta: &self.meta,
         });
         let (has_news, is_newly_synced) = (node.has_news(), node.is_newly_synced());
@@ -278,6 +287,12 @@ impl Engine {
         self.graph.check_invariants();
         self.deps.check_invariants(&self.graph);
         assert!(self.schedule.is_empty() && self.finished.is_empty());
+        let is_there = |id: NodeId| self.meta.get(id.index()).is_some_and(Option::is_some);
+        assert!(
+            self.awaited
+                .iter()
+                .all(|one| is_there(one.consumer) && !is_there(one.source))
+        );
         for (index, meta) in self.meta.iter().enumerate() {
             let node = self.nodes.0.get(index).and_then(Option::as_ref);
             assert_eq!(node.is_some(), meta.is_some());

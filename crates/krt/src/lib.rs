@@ -74,11 +74,11 @@
 //!
 //! # Status
 //!
-//! The engine and its basic collections are here: sources from the API server, static ones, derived ones with one or many outputs for
-//! each input, singletons, joins of a fixed set of members, indexes, triggers, and fetches by all filters. What is not built yet:
+//! The engine and its collections are here: sources from the API server and from files, static ones, derived ones with one or many outputs
+//! for each input or with statuses, singletons, joins of fixed and of changing members, indexes and their groups, collections made
+//! inside of transformations, triggers, and fetches by all filters. What is not built yet:
 //!
-//! - files as sources;
-//! - status collections and their writer, nested joins, groups of an index as a collection, collections made inside of transformations;
+//! - the writer that brings the statuses of a status collection to the API server;
 //! - transactions over several sources, handlers of several collections;
 //! - the debugging views, metrics, and the answer to why something is not synced.
 //!
@@ -90,10 +90,12 @@
 //! | --- | --- |
 //! | `engine` | the deterministic core: nodes, epochs, stores, dependencies, handlers; knows neither Kubernetes nor tokio |
 //! | `krt`, `shared` | the handle of an engine, its thread and its end; what all handles share |
-//! | `collection`, `singleton`, `statics`, `join`, `index`, `trigger` | one file per kind of collection that users create |
+//! | `collection`, `singleton`, `statics`, `join`, `nested`, `status`, `index`, `group`, `trigger` | one file per kind of collection that users create |
+//! | `scope` | what a transformation makes for itself |
 //! | `traits`, `key`, `selector` | what a type must tell about itself |
 //! | `query`, `spec`, `fetch`, `snapshot` | a query as written, as kept, inside of a transformation, outside |
 //! | `event`, `handlers` | what handlers are told, and how they are registered |
+//! | `files` | files and folders as sources (feature `files`) |
 //! | `kube` | objects of the API server as sources, what the types of Kubernetes tell about themselves (feature `kube`) |
 //! | `testing` | what users need to test their transformations |
 #![forbid(unsafe_code)]
@@ -109,6 +111,7 @@ mod event;
 mod fetch;
 #[cfg(feature = "files")]
 pub mod files;
+mod group;
 mod handlers;
 mod index;
 mod join;
@@ -116,13 +119,16 @@ mod key;
 mod krt;
 #[cfg(feature = "kube")]
 pub mod kube;
+mod nested;
 mod query;
+mod scope;
 mod selector;
 mod shared;
 mod singleton;
 mod snapshot;
 mod spec;
 mod statics;
+mod status;
 mod sync;
 pub mod testing;
 #[cfg(test)]
@@ -136,16 +142,21 @@ pub use event::{Batch, Event};
 pub use fetch::{Context, Fetched, Read};
 #[cfg(feature = "files")]
 pub use files::{FileCollection, FileSingleton};
+pub use group::{Group, GroupKey, Groups};
 pub use handlers::{HandlerBuilder, Registration};
-pub use index::Index;
+pub use index::{Index, Keys};
+pub use join::Join;
 pub use key::KeyRef;
 pub use krt::{Builder, Krt};
 #[cfg(feature = "kube")]
 pub use kube::InformerCollection;
+pub use nested::Lend;
 pub use query::Query;
+pub use scope::Scope;
 pub use selector::{LabelSelector, Requirement, SelectorRef};
 pub use singleton::{Singleton, StaticSingleton};
 pub use snapshot::{Live, Snapshot};
 pub use statics::StaticCollection;
+pub use status::WithStatus;
 pub use traits::{Keyed, Labeled, Labels, Named, Namespaced, Selecting, Text};
 pub use trigger::Trigger;

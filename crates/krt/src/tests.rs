@@ -1,16 +1,20 @@
 //! Behaviours of the engine through the public API, driven step by step. The invariants of every part are checked after each step.
 
+mod conformance;
 mod derived;
 #[cfg(feature = "files")]
 mod files;
 mod filters;
+mod groups;
 mod handlers;
 #[cfg(feature = "kube")]
 mod informers;
 mod joins;
 mod lifecycle;
+mod nested;
 mod reads;
 mod sources;
+mod statuses;
 mod threads;
 
 mod oracle;

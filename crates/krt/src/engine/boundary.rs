@@ -41,7 +41,8 @@ impl Engine {
         sources.sort_unstable();
         sources.dedup();
         for source in &sources {
-            // A handle of a source comes from a node that is there or was added before, so nothing can reach this one from it.
+            // A handle of a source comes from a node that is there or was added before, and nobody has an edge to a node that is not
+            // there: so nothing can reach this one from it.
             let raised = self.graph.add_edge(id, *source);
             self.schedule.follow(&raised);
             self.graph.hold(id, *source);
@@ -53,6 +54,10 @@ impl Engine {
             is_released: false,
         });
         self.schedule.push(id, &self.graph);
+        let awaited = self.awaited.extract_if(.., |one| one.source == id);
+        for one in awaited.collect::<Vec<_>>() {
+            self.mark(one.consumer, one.input);
+        }
     }
 
     /// Gives back what a node holds in the engine; its content stays.
@@ -61,6 +66,7 @@ impl Engine {
         node.stop(&mut self.deps, &mut self.graph);
         self.nodes.put(id, node);
         self.refused.retain(|refused| refused.consumer != id);
+        self.awaited.retain(|awaited| awaited.consumer != id);
         let sources = self.meta.get_mut(id.index()).and_then(Option::as_mut);
         let sources = sources
             .map(|meta| std::mem::take(&mut meta.sources))

@@ -31,6 +31,8 @@ pub(crate) struct Run<'a> {
     pub(crate) deps: &'a mut Deps,
     /// Inputs whose fetches would close a cycle, with the way along it.
     pub(crate) refused: &'a mut Vec<Refused>,
+    /// Inputs that asked for nodes which are not added yet.
+    pub(crate) awaited: &'a mut Vec<Awaited>,
     /// For the names of nodes.
     pub(super) meta: &'a [Option<Meta>],
 }
@@ -42,6 +44,14 @@ pub(crate) struct Refused {
     pub(crate) input: u32,
     /// From the consumer to what it asked for, and on to the consumer again.
     pub(crate) path: Vec<NodeId>,
+}
+
+/// An input that asked for a node which was made in the same epoch, and runs again when it is added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Awaited {
+    pub(crate) source: NodeId,
+    pub(crate) consumer: NodeId,
+    pub(crate) input: u32,
 }
 
 /// How far a run came.

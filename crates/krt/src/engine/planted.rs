@@ -45,6 +45,14 @@ pub(crate) enum Bug {
     DiscardedDependencies,
     /// A new edge to what is not final yet is taken as final.
     NotSuperseded,
+    /// A group outlives its last member.
+    EmptyGroup,
+    /// A member of a nested join contributes before it is synced.
+    MemberUnsynced,
+    /// A member of a nested join goes before the one that replaces it is synced.
+    MemberLeavesEarly,
+    /// What a superseded run made is kept.
+    SupersededChild,
 }
 
 #[cfg(test)]

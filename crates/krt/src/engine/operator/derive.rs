@@ -15,10 +15,11 @@ use smallvec::SmallVec;
 use super::super::deps::{Deps, NO_LINK};
 use super::super::graph::Graph;
 use super::super::id::{NodeId, id32};
-use super::super::node::{Operator, Refused, Run, Step};
+use super::super::node::{Awaited, Operator, Refused, Run, Step};
 use super::super::panics;
 use super::super::planted::{self, Bug};
 use super::super::store::{Equal, Store};
+use super::children::{Children, Use};
 use super::claims::Claims;
 use crate::collection::Collection;
 use crate::fetch::{Context, Scratch};
@@ -95,6 +96,7 @@ pub(crate) struct Derive<I: Keyed, O> {
     synced: bool,
     /// The last epoch whose changes of the input were taken.
     taken: u64,
+    children: Children,
     scratch: Scratch,
     counters: Arc<Counters>,
 }
@@ -104,6 +106,22 @@ enum Outcome<O> {
     Outputs(Staged<O>),
     Kept,
     Superseded,
+}
+
+impl<O> Outcome<O> {
+    fn used(&self) -> Use {
+        match self {
+            Self::Outputs(_) => Use::Outputs,
+            Self::Kept => Use::Kept,
+            Self::Superseded => Use::Superseded,
+        }
+    }
+}
+
+/// The input waits for no node that is not added yet.
+fn forget_awaited(input: u32, run: &mut Run<'_>) {
+    let node = run.node;
+    run.awaited.retain(|one| (one.consumer, one.input) != (node, input));
 }
 
 impl<I: Keyed, O: Keyed> Derive<I, O> {
@@ -120,6 +138,7 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
             started: false,
             synced: false,
             taken: 0,
+            children: Children::default(),
             scratch: Scratch::default(),
             counters,
         }
@@ -165,11 +184,14 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
         let Some(object) = object else {
             self.set_parked(input, false);
             self.forget_refused(input, run.node, run.refused);
+            self.children.forget(input);
+            forget_awaited(input, run);
             let chain = &mut self.states[index].chain;
             run.deps.commit(run.graph, input, chain, &[]);
             return Outcome::Outputs(Staged::new());
         };
         self.scratch.clear();
+        self.scratch.children = self.children.lend(input);
         run.deps.begin_run();
         let shared = run.shared;
         let mut context = Context::new(run, &mut self.scratch);
@@ -223,6 +245,14 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
         run.deps
             .commit(run.graph, input, &mut state.chain, &self.scratch.fetched);
         self.set_parked(input, self.scratch.parked);
+        forget_awaited(input, run);
+        let consumer = run.node;
+        let awaited = self.scratch.awaited.drain(..).map(|source| Awaited {
+            source,
+            consumer,
+            input,
+        });
+        run.awaited.extend(awaited);
         self.forget_refused(input, run.node, run.refused);
         if let Some(path) = cycle {
             self.states[input as usize].is_refused = true;
@@ -354,7 +384,10 @@ impl<I: Keyed, O: Keyed> Operator<O> for Derive<I, O> {
                 Some(source) => source.get(input),
                 None => constant.as_ref(),
             };
-            match self.run_input(input, object, store, run) {
+            let outcome = self.run_input(input, object, store, run);
+            let children = std::mem::take(&mut self.scratch.children);
+            self.children.take_back(input, children, outcome.used());
+            match outcome {
                 Outcome::Superseded => {
                     self.dirty.drain(..next);
                     return Step::Superseded;
