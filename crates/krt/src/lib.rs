@@ -74,9 +74,9 @@
 //!
 //! # Status
 //!
-//! The engine and its collections are here: sources from the API server and from files, static ones, derived ones with one or many outputs
-//! for each input or with statuses, singletons, joins of fixed and of changing members, indexes and their groups, collections made
-//! inside of transformations, triggers, and fetches by all filters. What is not built yet:
+//! The engine and its collections are here: sources from the API server and from files, static ones, derived ones with one or many
+//! outputs for each input or with statuses, singletons, joins of fixed and of changing members, indexes and their groups, collections
+//! made inside of transformations, triggers, and fetches by all filters. What is not built yet:
 //!
 //! - the writer that brings the statuses of a status collection to the API server;
 //! - transactions over several sources, handlers of several collections;
@@ -95,7 +95,6 @@
 //! | `traits`, `key`, `selector` | what a type must tell about itself |
 //! | `query`, `spec`, `fetch`, `snapshot` | a query as written, as kept, inside of a transformation, outside |
 //! | `event`, `handlers` | what handlers are told, and how they are registered |
-//! | `files` | files and folders as sources (feature `files`) |
 //! | `kube` | objects of the API server as sources, what the types of Kubernetes tell about themselves (feature `kube`) |
 //! | `testing` | what users need to test their transformations |
 #![forbid(unsafe_code)]
