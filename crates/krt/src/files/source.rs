@@ -134,8 +134,13 @@ impl Sink {
 
     /// Keeps what is wrong, and logs what is newly so.
     fn tell(&self, errors: Vec<FileError>) {
-        let known = std::mem::replace(&mut *self.status.errors.lock(), errors.clone());
-        for error in errors.iter().filter(|error| !known.contains(error)) {
+        let fresh: Vec<FileError> = {
+            let mut known = self.status.errors.lock();
+            let fresh = errors.iter().filter(|error| !known.contains(error)).cloned().collect();
+            *known = errors;
+            fresh
+        };
+        for error in fresh {
             let path = error.path.display();
             tracing::error!(collection = %self.name, %path, reason = error.reason, "a file gives nothing new");
         }

@@ -148,7 +148,7 @@ impl Watching {
         let noted = Arc::clone(signal);
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
             // Reading is told too, and would never end. An error may hide a change.
-            if event.map_or(true, |event| is_change(&event.kind)) {
+            if event.map_or(true, |event| is_change(event.kind)) {
                 noted.note();
             }
         });
@@ -186,9 +186,9 @@ impl Watching {
     }
 }
 
-fn is_change(kind: &EventKind) -> bool {
+fn is_change(kind: EventKind) -> bool {
     match kind {
-        EventKind::Access(access) => *access == AccessKind::Close(AccessMode::Write),
+        EventKind::Access(access) => access == AccessKind::Close(AccessMode::Write),
         _ => true,
     }
 }
@@ -217,10 +217,10 @@ mod tests {
     #[test]
     fn reading_is_no_change() {
         let access = |kind| EventKind::Access(kind);
-        assert!(!is_change(&access(AccessKind::Open(AccessMode::Any))));
-        assert!(!is_change(&access(AccessKind::Close(AccessMode::Read))));
-        assert!(is_change(&access(AccessKind::Close(AccessMode::Write))));
-        assert!(is_change(&EventKind::Any));
+        assert!(!is_change(access(AccessKind::Open(AccessMode::Any))));
+        assert!(!is_change(access(AccessKind::Close(AccessMode::Read))));
+        assert!(is_change(access(AccessKind::Close(AccessMode::Write))));
+        assert!(is_change(EventKind::Any));
     }
 
     #[test]

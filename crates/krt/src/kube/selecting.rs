@@ -260,7 +260,7 @@ mod tests {
         assert!(reported.known.lock().len() <= Reported::MOST);
     }
 
-    fn selected<K: Selecting + serde::de::DeserializeOwned>(spec: Value) -> [bool; 3] {
+    fn selected<K: Selecting + serde::de::DeserializeOwned>(spec: &Value) -> [bool; 3] {
         let object: K = serde_json::from_value(json!({"metadata": {"name": "a"}, "spec": spec})).unwrap();
         matched(&object.selector())
     }
@@ -270,29 +270,29 @@ mod tests {
     fn built_in_kinds_lend_their_selectors() {
         let (none, all, web) = ([false; 3], [true; 3], [false, true, false]);
         let labels = json!({"app": "web"});
-        assert_eq!(selected::<Service>(json!({"selector": labels})), web);
-        assert_eq!(selected::<Service>(json!({"ports": []})), none);
+        assert_eq!(selected::<Service>(&json!({"selector": labels})), web);
+        assert_eq!(selected::<Service>(&json!({"ports": []})), none);
         let external = json!({"selector": labels, "type": "ExternalName"});
-        assert_eq!(selected::<Service>(external), none, "it is ignored");
-        assert_eq!(selected::<ReplicationController>(json!({"selector": labels})), web);
+        assert_eq!(selected::<Service>(&external), none, "it is ignored");
+        assert_eq!(selected::<ReplicationController>(&json!({"selector": labels})), web);
         let policy = |selector: Value| json!({"podSelector": selector});
-        assert_eq!(selected::<NetworkPolicy>(policy(json!({"matchLabels": labels}))), web);
-        assert_eq!(selected::<NetworkPolicy>(policy(json!({}))), all);
-        assert_eq!(selected::<NetworkPolicy>(json!({})), all, "absent is defined as empty");
+        assert_eq!(selected::<NetworkPolicy>(&policy(json!({"matchLabels": labels}))), web);
+        assert_eq!(selected::<NetworkPolicy>(&policy(json!({}))), all);
+        assert_eq!(selected::<NetworkPolicy>(&json!({})), all, "absent is defined as empty");
         let with = json!({"selector": {"matchLabels": labels}, "template": {}});
         for selected in [
-            selected::<PodDisruptionBudget>(with.clone()),
-            selected::<Job>(with.clone()),
-            selected::<Deployment>(with.clone()),
-            selected::<ReplicaSet>(with.clone()),
-            selected::<DaemonSet>(with.clone()),
-            selected::<StatefulSet>(with),
+            selected::<PodDisruptionBudget>(&with),
+            selected::<Job>(&with),
+            selected::<Deployment>(&with),
+            selected::<ReplicaSet>(&with),
+            selected::<DaemonSet>(&with),
+            selected::<StatefulSet>(&with),
         ] {
             assert_eq!(selected, web);
         }
-        assert_eq!(selected::<PodDisruptionBudget>(json!({"selector": {}})), all);
-        assert_eq!(selected::<PodDisruptionBudget>(json!({})), none);
-        assert_eq!(selected::<Job>(json!({"template": {}})), none);
+        assert_eq!(selected::<PodDisruptionBudget>(&json!({"selector": {}})), all);
+        assert_eq!(selected::<PodDisruptionBudget>(&json!({})), none);
+        assert_eq!(selected::<Job>(&json!({"template": {}})), none);
         for nothing in [
             matched(&Service::default().selector()),
             matched(&NetworkPolicy::default().selector()),

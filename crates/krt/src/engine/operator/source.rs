@@ -246,7 +246,7 @@ pub(crate) struct Source<T> {
     pending: Option<Writes<T>>,
     synced: bool,
     /// What fills the source; dropped with it.
-    _upstream: Option<Box<dyn Any + Send>>,
+    upstream: Option<Box<dyn Any + Send>>,
 }
 
 impl<T> Source<T> {
@@ -257,13 +257,14 @@ impl<T> Source<T> {
             same: None,
             pending: None,
             synced: false,
-            _upstream: None,
+            upstream: None,
         }
     }
 
     /// The source is filled by something that ends when it is dropped, which happens when the source is stopped or goes.
     pub(crate) fn fed_by(mut self, upstream: Box<dyn Any + Send>) -> Self {
-        self._upstream = Some(upstream);
+        debug_assert!(self.upstream.is_none(), "one upstream for each source");
+        self.upstream = Some(upstream);
         self
     }
 

@@ -10,7 +10,10 @@ use super::*;
 
 /// A client whose events a test plays. It has synced from the start.
 #[derive(Clone, Default)]
-struct Feed(Arc<Mutex<Option<(Box<dyn EventHandler<ConfigMap>>, Registration)>>>);
+struct Feed(Arc<Mutex<Option<Registered>>>);
+
+/// What was registered, and how it is removed.
+type Registered = (Box<dyn EventHandler<ConfigMap>>, Registration);
 
 impl Feed {
     fn tell(&self, events: &[Change<ConfigMap>]) {
