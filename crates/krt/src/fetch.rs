@@ -88,8 +88,8 @@ pub(crate) struct Scratch {
     pub(crate) fetched: Vec<DepId>,
     /// New edges, and whether their sources were final.
     pub(crate) edges: Vec<(NodeId, bool)>,
-    /// A collection was fetched that is not synced.
-    pub(crate) parked: bool,
+    /// The collections that were fetched and are not synced, each once.
+    pub(crate) unsynced: Vec<NodeId>,
     /// The transformation asked for its last output to stay.
     pub(crate) discarded: bool,
 }
@@ -98,8 +98,14 @@ impl Scratch {
     pub(crate) fn clear(&mut self) {
         self.fetched.clear();
         self.edges.clear();
-        self.parked = false;
+        self.unsynced.clear();
         self.discarded = false;
+    }
+
+    fn park(&mut self, source: NodeId) {
+        if !self.unsynced.contains(&source) {
+            self.unsynced.push(source);
+        }
     }
 }
 
@@ -237,10 +243,12 @@ impl<'a> Context<'a> {
         }
         let Some(store) = self.nodes.store::<T>(source) else {
             // Made while this epoch runs, and added at the next boundary.
-            self.scratch.parked = true;
+            self.scratch.park(source);
             return none;
         };
-        self.scratch.parked |= !store.synced;
+        if !store.synced {
+            self.scratch.park(source);
+        }
         if is_final && let Some(memo) = self.deps.memo::<A>(dep) {
             return memo.clone();
         }

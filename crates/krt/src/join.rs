@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::collection::Collection;
 use crate::engine::operator::join::{Combine, Join};
 use crate::krt::Krt;
+use crate::options::Options;
 use crate::traits::Keyed;
 
 impl Krt {
@@ -20,7 +21,7 @@ impl Krt {
     /// If a collection belongs to another engine.
     pub fn join<T: Keyed + PartialEq>(
         &self,
-        name: &str,
+        name: impl Into<Options>,
         members: impl IntoIterator<Item = Collection<T>>,
     ) -> Collection<T> {
         self.combine(name, members, Combine::First)
@@ -38,7 +39,7 @@ impl Krt {
     /// If a collection belongs to another engine.
     pub fn join_with_merge<T: Keyed + PartialEq>(
         &self,
-        name: &str,
+        name: impl Into<Options>,
         members: impl IntoIterator<Item = Collection<T>>,
         merge: impl Fn(&[Arc<T>]) -> Option<T> + Send + Sync + 'static,
     ) -> Collection<T> {
@@ -47,7 +48,7 @@ impl Krt {
 
     fn combine<T: Keyed + PartialEq>(
         &self,
-        name: &str,
+        name: impl Into<Options>,
         members: impl IntoIterator<Item = Collection<T>>,
         combine: Combine<T>,
     ) -> Collection<T> {

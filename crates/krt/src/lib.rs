@@ -66,21 +66,23 @@
 //! - *Handlers* get the initial state once, then the net change of each epoch, in order. A long backlog is merged by whole epochs. A slow
 //!   handler blocks nobody.
 //! - *Sync*: a collection is synced when its inputs and what it fetched are and its initial state is computed.
+//!   [`Collection::explain_unsynced`] names what it waits for.
 //! - *Teardown*: dropping or stopping frees everything.
 //! - *Panics* of transformations are contained for each input, which keeps its last good output.
-//! - *Cycles* are refused, which is logged with the path, and never hang.
+//! - *Cycles* are refused when they would appear, told with their path by [`Collection::errors`], allowed when they are broken, and never
+//!   hang.
 //!
 //! Where panics abort the process (`panic = "abort"`), none of that can be contained.
 //!
 //! # Status
 //!
 //! The engine and its basic collections are here: static ones, derived ones with one or many outputs for each input, singletons, joins
-//! of a fixed set of members, indexes, triggers, and fetches by all filters. What is not built yet:
+//! of a fixed set of members, indexes, triggers, fetches by all filters, transactions, handlers of several collections, and streams. What is
+//! not built yet:
 //!
 //! - sources from the API server, the traits for the types of Kubernetes, and files as sources;
 //! - status collections and their writer, nested joins, groups of an index as a collection, collections made inside of transformations;
-//! - transactions over several sources, handlers of several collections;
-//! - the debugging views, metrics, and the answer to why something is not synced.
+//! - the debugging views and metrics.
 //!
 //! The layers below it, [`kclient`](https://docs.rs/kclient) and [`kube-client`](https://docs.rs/kube-client), stand on their own.
 //!
@@ -91,22 +93,29 @@
 //! | `engine` | the deterministic core: nodes, epochs, stores, dependencies, handlers; knows neither Kubernetes nor tokio |
 //! | `krt`, `shared` | the handle of an engine, its thread and its end; what all handles share |
 //! | `collection`, `singleton`, `statics`, `join`, `index`, `trigger` | one file per kind of collection that users create |
+//! | `options`, `gate` | what is said of a collection when it is made; equality that is the user's |
+//! | `transaction` | writes to several sources as one |
 //! | `traits`, `key`, `selector` | what a type must tell about itself |
 //! | `query`, `spec`, `fetch`, `snapshot` | a query as written, as kept, inside of a transformation, outside |
 //! | `event`, `handlers` | what handlers are told, and how they are registered |
+//! | `epochs`, `subscription` | handlers of several collections; changes as a stream |
+//! | `unsynced` | why a collection is not synced |
 //! | `testing` | what users need to test their transformations |
 #![forbid(unsafe_code)]
 
 mod collection;
 mod engine;
+mod epochs;
 mod error;
 mod event;
 mod fetch;
+mod gate;
 mod handlers;
 mod index;
 mod join;
 mod key;
 mod krt;
+mod options;
 mod query;
 mod selector;
 mod shared;
@@ -114,25 +123,34 @@ mod singleton;
 mod snapshot;
 mod spec;
 mod statics;
+mod subscription;
 mod sync;
 pub mod testing;
 #[cfg(test)]
 mod tests;
 mod traits;
+mod transaction;
 mod trigger;
+mod unsynced;
 
 pub use collection::{Collection, Stats};
+pub use epochs::{Epoch, Follow, Together};
 pub use error::Error;
 pub use event::{Batch, Event};
 pub use fetch::{Context, Fetched, Read};
+pub use gate::WithEq;
 pub use handlers::{HandlerBuilder, Registration};
 pub use index::Index;
 pub use key::KeyRef;
 pub use krt::{Builder, Krt};
+pub use options::Options;
 pub use query::Query;
 pub use selector::{LabelSelector, Requirement, SelectorRef};
 pub use singleton::{Singleton, StaticSingleton};
 pub use snapshot::{Live, Snapshot};
 pub use statics::StaticCollection;
+pub use subscription::Subscription;
 pub use traits::{Keyed, Labeled, Labels, Named, Namespaced, Selecting, Text};
+pub use transaction::Transaction;
 pub use trigger::Trigger;
+pub use unsynced::{Unsynced, Wait};

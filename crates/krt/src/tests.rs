@@ -1,13 +1,18 @@
 //! Behaviours of the engine through the public API, driven step by step. The invariants of every part are checked after each step.
 
+mod cycles;
 mod derived;
+mod epochs;
 mod filters;
+mod graphs;
 mod handlers;
 mod joins;
 mod lifecycle;
 mod reads;
 mod sources;
 mod threads;
+mod transactions;
+mod unsynced;
 
 mod oracle;
 

@@ -6,17 +6,19 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use super::backlog::Waiting;
+use super::cycles::Cycles;
 use super::deps::Deps;
 use super::graph::Graph;
-use super::handler::{Handler, Waiting};
 use super::id::NodeId;
+use super::operator::parked::Parked;
 use super::pins;
-use super::pool::{Job, Pool};
 use super::published::Published;
 use super::schedule::Schedule;
+use super::sink::{Delivery, Sink};
 use super::store::{IdsFrom, Store, StoreIndex};
 use super::{Meta, Nodes, panics};
-use crate::event::{Event, Told};
+use crate::event::{Batch, Event, Told};
 use crate::shared::Shared;
 
 /// What a node may use while it runs.
@@ -29,19 +31,12 @@ pub(crate) struct Run<'a> {
     pub(crate) graph: &'a mut Graph,
     pub(crate) schedule: &'a mut Schedule,
     pub(crate) deps: &'a mut Deps,
-    /// Inputs whose fetches would close a cycle, with the way along it.
-    pub(crate) refused: &'a mut Vec<Refused>,
+    /// The edges that are refused.
+    pub(crate) cycles: &'a mut Cycles,
+    /// Whether everything is synced that the node was declared to wait for.
+    pub(crate) may_sync: bool,
     /// For the names of nodes.
     pub(super) meta: &'a [Option<Meta>],
-}
-
-/// An input that asked for an edge which cannot be.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refused {
-    pub(crate) consumer: NodeId,
-    pub(crate) input: u32,
-    /// From the consumer to what it asked for, and on to the consumer again.
-    pub(crate) path: Vec<NodeId>,
 }
 
 /// How far a run came.
@@ -69,6 +64,10 @@ pub(crate) trait Operator<T>: Send {
     /// A change concerns this input.
     fn mark(&mut self, _input: u32) {}
     fn run(&mut self, store: &mut Store<T>, run: &mut Run<'_>) -> Step;
+    /// The inputs that wait for what they fetched.
+    fn parked(&self) -> Option<&Parked> {
+        None
+    }
     /// Gives back what it holds in the engine.
     fn end(&mut self, _deps: &mut Deps, _graph: &mut Graph) {}
     fn ids(&self) -> IdsFrom {
@@ -91,12 +90,20 @@ pub(crate) trait Node: Send {
     fn has_news(&self) -> bool;
     /// Whether this epoch completed the initial state.
     fn is_newly_synced(&self) -> bool;
-    /// Shows this epoch to readers. The pins are locked.
-    fn publish(&mut self, epoch: u64, pins: &pins::State);
+    /// Whether the initial state is complete, as of this epoch.
+    fn is_synced(&self) -> bool;
+    /// The inputs that wait for what they fetched.
+    fn parked(&self) -> Option<&Parked>;
+    /// Whether it waits for anything, or readers were told so the last time.
+    fn is_to_be_told(&self) -> bool;
+    /// Readers were told whether it waits for anything.
+    fn set_told(&mut self, waits: bool);
+    /// Shows this epoch to readers; tells whether it keeps older versions. The pins are locked.
+    fn publish(&mut self, epoch: u64, pins: &pins::State) -> bool;
     /// Tells the handlers, and forgets this epoch's changes.
-    fn deliver(&mut self, epoch: u64, pool: &Arc<Pool>);
+    fn deliver(&mut self, epoch: u64, to: &mut Delivery<'_>);
     /// Gives up the versions that no pin sees any more. The pins are locked.
-    fn reclaim(&mut self, pins: &pins::State);
+    fn reclaim(&mut self, pins: &pins::State) -> bool;
     /// Drops what was given up, without locks.
     fn drop_values(&mut self);
     /// Freezes the content: drops the operator, the indexes and the handlers.
@@ -107,12 +114,17 @@ pub(crate) trait Node: Send {
 
 pub(crate) struct Cell<T> {
     pub(crate) store: Store<T>,
+    /// Who gives out the ids of its objects.
+    ids: IdsFrom,
     /// `None` once stopped.
     operator: Option<Box<dyn Operator<T>>>,
     published: Arc<Published<T>>,
-    handlers: Vec<Arc<Handler<T>>>,
+    /// Who is told its changes.
+    sinks: Vec<Box<dyn Sink<T>>>,
     /// Set in the epoch that completes the initial state, until it is delivered.
     newly_synced: bool,
+    /// Whether readers were told that it waits for something.
+    told: bool,
     /// What readers do not see any more, to be dropped without locks.
     dropped: Vec<Arc<T>>,
 }
@@ -121,20 +133,18 @@ impl<T: Send + Sync + 'static> Cell<T> {
     pub(crate) fn new(published: Arc<Published<T>>, operator: Box<dyn Operator<T>>) -> Self {
         Self {
             store: Store::new(),
+            ids: operator.ids(),
             operator: Some(operator),
             published,
-            handlers: Vec::new(),
+            sinks: Vec::new(),
             newly_synced: false,
+            told: true,
             dropped: Vec::new(),
         }
     }
 
-    /// Adds a handler, which is told the present state first if it wants to know.
-    pub(crate) fn add_handler(&mut self, handler: Arc<Handler<T>>, initial: bool, epoch: u64, pool: &Arc<Pool>) {
-        if self.operator.is_none() {
-            handler.end();
-            return;
-        }
+    /// Adds somebody to be told, the present state first if he wants to know.
+    pub(crate) fn add_sink(&mut self, sink: Box<dyn Sink<T>>, initial: bool, epoch: u64, to: &mut Delivery<'_>) {
         // The published state is that of the epoch before, which is complete.
         let told = self.published.list(super::published::At::Newest).into_iter();
         let told = told.filter(|_| initial).map(|(key, object)| Told {
@@ -142,11 +152,20 @@ impl<T: Send + Sync + 'static> Cell<T> {
             event: Event::Added(object),
         });
         let told: Vec<_> = told.collect();
-        if !told.is_empty() || self.store.synced {
-            let waiting = Waiting::new(epoch.saturating_sub(1), Arc::new(told), self.store.synced);
-            handler.push(waiting, pool);
+        let epoch = epoch.saturating_sub(1);
+        let synced = self.published.is_synced();
+        let is_news = !told.is_empty() || synced;
+        let changes = Arc::new(told);
+        let batch = Waiting::new(epoch, Batch { epoch, changes }, synced);
+        // If it was stopped just now, and is synced by that, this is yet to be told.
+        if self.operator.is_none() && !self.newly_synced {
+            sink.push_last(batch, to);
+            return;
         }
-        self.handlers.push(handler);
+        if is_news {
+            sink.push(batch, to);
+        }
+        self.sinks.push(sink);
     }
 
     pub(crate) fn add_index(&mut self, number: u32, index: Box<dyn StoreIndex<T>>) {
@@ -154,9 +173,19 @@ impl<T: Send + Sync + 'static> Cell<T> {
             self.store.add_index(number, index);
         }
     }
+}
 
-    fn ids(&self) -> IdsFrom {
-        self.operator.as_ref().map_or(IdsFrom::Store, |operator| operator.ids())
+/// Nobody will be told anything any more.
+fn end<T>(sinks: &mut Vec<Box<dyn Sink<T>>>) {
+    for sink in sinks.drain(..) {
+        sink.end();
+        panics::drop_each([sink]);
+    }
+}
+
+impl<T> Drop for Cell<T> {
+    fn drop(&mut self) {
+        end(&mut self.sinks);
     }
 }
 
@@ -187,8 +216,14 @@ impl<T: Send + Sync + 'static> Node for Cell<T> {
         let Some(operator) = &mut self.operator else {
             return Step::Finished { synced };
         };
+        let may_sync = run.may_sync || synced;
+        if !may_sync && self.ids == IdsFrom::Store {
+            // It starts with everything once it may. Sources take what was written in any case.
+            return Step::Finished { synced };
+        }
         let step = operator.run(&mut self.store, run);
         if let Step::Finished { synced } = step {
+            let synced = synced && may_sync;
             self.newly_synced = synced && !self.store.synced;
             self.store.synced |= synced;
             self.store.finalize(run.node, run.deps);
@@ -204,35 +239,65 @@ impl<T: Send + Sync + 'static> Node for Cell<T> {
         self.newly_synced
     }
 
-    fn publish(&mut self, epoch: u64, pins: &pins::State) {
-        self.published
+    fn is_synced(&self) -> bool {
+        self.store.synced
+    }
+
+    fn parked(&self) -> Option<&Parked> {
+        self.operator.as_ref()?.parked()
+    }
+
+    fn is_to_be_told(&self) -> bool {
+        self.told || !self.store.synced || self.parked().is_some_and(|parked| !parked.is_empty())
+    }
+
+    fn set_told(&mut self, waits: bool) {
+        self.told = waits;
+    }
+
+    fn publish(&mut self, epoch: u64, pins: &pins::State) -> bool {
+        let retains = self
+            .published
             .publish(epoch, &self.store.delta, pins, &mut self.dropped);
         if self.newly_synced {
             self.published.set_synced();
         }
+        retains
     }
 
-    fn deliver(&mut self, epoch: u64, pool: &Arc<Pool>) {
-        let ids = self.ids();
-        let delta = self.store.end_epoch(ids);
+    fn deliver(&mut self, epoch: u64, to: &mut Delivery<'_>) {
+        let delta = self.store.end_epoch(self.ids);
         let synced = std::mem::take(&mut self.newly_synced);
-        self.handlers.retain(|handler| !handler.has_ended());
-        if self.handlers.is_empty() || (delta.is_empty() && !synced) {
+        let is_last = self.operator.is_none();
+        self.sinks.retain(|sink| !sink.has_ended());
+        if self.sinks.is_empty() || (delta.is_empty() && !synced) {
             panics::drop_each(delta);
-        } else {
-            let told = delta.into_iter().filter_map(|change| {
-                let event = Event::between(change.old, change.new)?;
-                Some(Told {
-                    key: change.key.text,
-                    event,
-                })
-            });
-            let told: Arc<Vec<_>> = Arc::new(told.collect());
-            for handler in &self.handlers {
-                handler.push(Waiting::new(epoch, Arc::clone(&told), synced), pool);
+            if is_last {
+                end(&mut self.sinks);
             }
-            panics::drop_each([told]);
+            return self.drop_values();
         }
+        let told = delta.into_iter().filter_map(|change| {
+            let event = Event::between(change.old, change.new)?;
+            Some(Told {
+                key: change.key.text,
+                event,
+            })
+        });
+        let changes: Arc<Vec<_>> = Arc::new(told.collect());
+        let batch = || {
+            let changes = Arc::clone(&changes);
+            Waiting::new(epoch, Batch { epoch, changes }, synced)
+        };
+        if is_last {
+            for sink in self.sinks.drain(..) {
+                sink.push_last(batch(), to);
+                panics::drop_each([sink]);
+            }
+        } else {
+            self.sinks.iter().for_each(|sink| sink.push(batch(), to));
+        }
+        panics::drop_each([changes]);
         self.drop_values();
     }
 
@@ -240,8 +305,8 @@ impl<T: Send + Sync + 'static> Node for Cell<T> {
         panics::drop_each(self.dropped.drain(..));
     }
 
-    fn reclaim(&mut self, pins: &pins::State) {
-        self.published.reclaim(pins, &mut self.dropped);
+    fn reclaim(&mut self, pins: &pins::State) -> bool {
+        self.published.reclaim(pins, &mut self.dropped)
     }
 
     fn stop(&mut self, deps: &mut Deps, graph: &mut Graph) {
@@ -253,14 +318,11 @@ impl<T: Send + Sync + 'static> Node for Cell<T> {
         self.newly_synced = !self.store.synced;
         self.store.synced = true;
         self.store.drop_indexes();
-        for handler in self.handlers.drain(..) {
-            handler.end();
-        }
     }
 
     #[cfg(test)]
     fn check_invariants(&self) {
-        self.store.check_invariants(self.ids());
+        self.store.check_invariants(self.ids);
         assert_eq!(self.store.len(), self.published.len());
         assert_eq!(self.store.synced, self.published.is_synced());
         if let Some(operator) = &self.operator {

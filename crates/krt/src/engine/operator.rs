@@ -3,4 +3,5 @@
 pub(crate) mod claims;
 pub(crate) mod derive;
 pub(crate) mod join;
+pub(crate) mod parked;
 pub(crate) mod source;
