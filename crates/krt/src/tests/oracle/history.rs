@@ -154,7 +154,7 @@ fn labels(random: &mut Rng) -> Labels {
 fn object(random: &mut Rng) -> Object {
     Object {
         key: random.choice(KEYS).unwrap().into(),
-        value: random.i64(..8),
+        value: random.i64(0..8),
         labels: labels(random),
         selector: random.bool().then(|| labels(random)),
         trail: String::new(),
@@ -172,7 +172,7 @@ fn wanted(random: &mut Rng) -> Wanted {
         6 | 7 => Wanted::Selecting,
         8 => Wanted::SelectingNonEmpty,
         9 => Wanted::Thirds,
-        10 => Wanted::Where(random.i64(..8)),
+        10 => Wanted::Where(random.i64(0..8)),
         _ => Wanted::WhereWith,
     }
 }
@@ -188,7 +188,7 @@ fn recipe(random: &mut Rng, number: usize) -> Recipe {
         _ => Kind::Merge(some(random, 2)),
     };
     let fetches = (0..random.usize(..4)).map(|_| Fetch {
-        only: random.bool().then(|| random.i64(..3)),
+        only: random.bool().then(|| random.i64(0..3)),
         targets: {
             let count = random.usize(1..3);
             some(random, count)
@@ -215,7 +215,7 @@ fn edit(random: &mut Rng, sources: usize, all: usize) -> Edit {
         0..=8 => Edit::Update(source, object(random)),
         9..=11 => Edit::Conditional(source, object(random)),
         12..=14 => Edit::Delete(source, random.choice(KEYS).unwrap()),
-        15 => Edit::DeleteWhere(source, random.i64(..8)),
+        15 => Edit::DeleteWhere(source, random.i64(0..8)),
         16 => Edit::Reset(source, (0..random.usize(..4)).map(|_| object(random)).collect()),
         17 => Edit::MarkSynced(source),
         18..=25 => Edit::Step,
