@@ -261,7 +261,9 @@ impl<T: Keyed> Pending for Writing<'_, T> {
             }
             Write::Reset(items) => {
                 content.clear();
-                items.iter().for_each(|(key, item)| set(content, key, item));
+                for (key, item) in &*items {
+                    set(content, key, item);
+                }
             }
             Write::MarkSynced => {}
         }
@@ -340,7 +342,9 @@ pub(crate) fn commit(shared: &Shared, mut writes: Vec<Box<dyn Pending + '_>>) {
         written = shared.ingress.write(|state| {
             let is_current = writes.iter().all(|write| write.is_current(state));
             if is_current {
-                writes.iter_mut().for_each(|write| write.apply(state));
+                for write in &mut writes {
+                    write.apply(state);
+                }
             }
             is_current
         });

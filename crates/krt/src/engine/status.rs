@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::Engine;
 use super::id::NodeId;
+use super::operator::parked::Parked;
 use crate::error::Error;
 use crate::sync::Mutex;
 
@@ -148,7 +149,7 @@ impl Engine {
             }
         }
         let parked = self.nodes.parked(id);
-        for (source, inputs, keys) in parked.into_iter().flat_map(|parked| parked.by_source()) {
+        for (source, inputs, keys) in parked.into_iter().flat_map(Parked::by_source) {
             // What was made while this epoch ran is told of once it is there.
             if let Some(status) = self.status(source) {
                 let status = Arc::clone(status);

@@ -191,7 +191,7 @@ fn a_deep_graph_is_torn_down_whole() {
     for number in 0..200 {
         let at = all.len().saturating_sub(10 + number % 7);
         let (input, other) = (all[at].clone(), all[at / 2].clone());
-        all.push(rig.krt.collection(&format!("c{number}"), &input, move |cx, item| {
+        all.push(rig.krt.collection(format!("c{number}"), &input, move |cx, item| {
             cx.exists(other.query().key(item.key())).then(|| (**item).clone())
         }));
     }

@@ -245,7 +245,7 @@ fn everything_may_be_dropped_inside_of_a_handler() {
     let log = Log::default();
     let logged = log.clone();
     let registration = derived.on_change(move |event| {
-        let _kept = &kept;
+        assert!(Arc::strong_count(&kept) > 1);
         logged.add(line(event));
         if event.latest().value > 1 {
             drop(victims.lock().take());

@@ -158,9 +158,9 @@ struct Bank {
     pairs: StaticCollection<Item>,
 }
 
-fn is_uniform<'a>(values: impl Iterator<Item = &'a i64> + Clone) -> bool {
-    let (first, count) = (values.clone().next().copied(), values.clone().count());
-    count == usize::try_from(ACCOUNTS).unwrap() && values.clone().all(|value| Some(*value) == first)
+fn is_uniform<'a>(values: impl Iterator<Item = &'a i64>) -> bool {
+    let values: Vec<_> = values.collect();
+    values.len() == usize::try_from(ACCOUNTS).unwrap() && values.iter().all(|value| *value == values[0])
 }
 
 fn are_pairs(keys: impl Iterator<Item = String>) -> bool {

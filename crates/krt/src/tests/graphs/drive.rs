@@ -9,7 +9,7 @@ use super::model::{Content, Model, Refused, Saved};
 use super::plan::{Edit, History, Kind, Plan, Thing, Write, constant};
 use crate::engine::id::NodeId;
 use crate::sync::Mutex;
-use crate::{Collection, Context, Error, Options, StaticCollection, Transaction};
+use crate::{Collection, Context, Error, Options, Query, StaticCollection, Transaction};
 
 /// By number, the collections that somebody has a handle of.
 pub(super) type Slots = Arc<Mutex<Vec<Option<Collection<Thing>>>>>;
@@ -84,7 +84,9 @@ impl Drive {
                 self.write(write);
             }
             Edit::Together(writes) => {
-                writes.iter().for_each(|write| self.model.write(write));
+                for write in writes {
+                    self.model.write(write);
+                }
                 let krt = self.rig.krt.clone();
                 krt.transaction(|t| writes.iter().for_each(|write| self.write_in(t, write)));
             }
@@ -165,7 +167,7 @@ impl Drive {
             runs.lock().push((number, input.key.clone()));
             let fetched = own.asks(input).into_iter().map(|(target, key)| {
                 let target = slots.lock()[target].clone()?;
-                let query = key.iter().fold(target.query(), |query, key| query.key(key));
+                let query = key.iter().fold(target.query(), Query::key);
                 Some(cx.fetch(query).iter().map(|thing| (**thing).clone()).collect())
             });
             let fetched: Vec<_> = fetched.collect();
