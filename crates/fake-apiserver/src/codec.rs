@@ -180,6 +180,7 @@ fn decode_from(
             (api_version, kind, object, findings, wrong_version) = found;
         }
         Schema::Schemaless => {
+            (api_version, kind) = type_meta::of_custom(tape.root());
             if kind.is_empty() {
                 let cause = format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(body));
                 // Without field validation the real server goes another way, which knows what it expects.
@@ -244,6 +245,10 @@ fn typed_body(
     if type_meta::lacks_version(api_version, &resource.group) {
         let cause = type_meta::missing_version(body);
         return Err(DecodeError::malformed_as(resource, (own_kind, ""), cause));
+    }
+    if source == Source::Patch && type_meta::split(api_version).1.is_empty() && own_kind != &*resource.kind {
+        let cause = type_meta::unfit_without_version(resource, own_kind);
+        return Err(DecodeError::wrong_kind(resource, own_kind, "", cause));
     }
     match type_meta::check_typed(resource, api_version, kind, Some(tape.root())) {
         Ok((api_version, kind)) => {

@@ -13,7 +13,7 @@ use crate::codec::zero_field;
 use crate::json::scan;
 use crate::kinds::Resource;
 use crate::object::Object;
-use crate::validation::{ErrorKind, FieldError, Written, join, label_errors};
+use crate::validation::{ErrorKind, FieldError, Written, join, label_errors, label_value_errors};
 use crate::{crd, defaults};
 
 use data::{config_keys, data_size, encode_string_data, too_long};
@@ -185,19 +185,28 @@ const OF_PODS: Hooks = Hooks {
     ..NONE
 };
 
-const REPLICATION_CONTROLLER: Hooks = Hooks {
-    on_write: |_, object| {
-        let template = object.field("spec").and_then(|spec| scan::member(spec, "template"));
-        let labels = template
-            .and_then(|template| scan::member(template, "metadata"))
-            .and_then(|metadata| scan::member(metadata, "labels"))
-            .and_then(|labels| serde_json::from_slice::<BTreeMap<String, String>>(labels).ok());
-        if object.meta.labels.iter().next().is_none() {
-            for (key, value) in labels.into_iter().flatten() {
-                object.meta.labels.insert(&key, value);
-            }
+/// The labels of the pods that an object makes.
+fn template_labels(object: &Object) -> BTreeMap<String, String> {
+    let template = object.field("spec").and_then(|spec| scan::member(spec, "template"));
+    let labels = template
+        .and_then(|template| scan::member(template, "metadata"))
+        .and_then(|metadata| scan::member(metadata, "labels"));
+    labels
+        .and_then(|labels| serde_json::from_slice(labels).ok())
+        .unwrap_or_default()
+}
+
+/// An object without labels has those of the pods that it makes.
+fn labels_of_template(object: &mut Object) {
+    if object.meta.labels.iter().next().is_none() {
+        for (key, value) in template_labels(object) {
+            object.meta.labels.insert(&key, value);
         }
-    },
+    }
+}
+
+const REPLICATION_CONTROLLER: Hooks = Hooks {
+    on_write: |_, object| labels_of_template(object),
     ..OF_PODS
 };
 
@@ -271,8 +280,39 @@ const JOB: Hooks = Hooks {
         "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or \
          set propagationPolicy=Orphan to suppress this warning",
     ),
+    on_write: |_, object| labels_of_template(object),
+    validate: name_in_labels,
     ..OF_PODS
 };
+
+/// The names of the jobs of a cron job are longer by a time.
+const CRON_JOB: Hooks = Hooks {
+    validate: |Written { new, old, .. }| {
+        const FIELD: &str = "metadata.name";
+        let is_long = old.is_none() && new.meta.name.len() > 52;
+        let error = || FieldError::invalid(FIELD, &new.meta.name, "must be no more than 52 characters");
+        is_long.then(error).into_iter().collect()
+    },
+    ..OF_PODS
+};
+
+/// The name of a new job becomes labels of its pods, unless it has some of its own.
+fn name_in_labels(written: &Written<'_>) -> Vec<FieldError> {
+    let Written { new: job, old, .. } = written;
+    let selects_itself = job.field("spec").and_then(|spec| scan::member(spec, "manualSelector"));
+    let labels = template_labels(job);
+    let is_labelled = ["job-name", "batch.kubernetes.io/job-name"]
+        .iter()
+        .all(|label| labels.contains_key(*label));
+    if old.is_some() || is_labelled || selects_itself == Some(b"true") {
+        return Vec::new();
+    }
+    let wrong = label_value_errors(&job.meta.name);
+    let errors = wrong
+        .iter()
+        .map(|text| FieldError::invalid("spec.template.labels", &job.meta.name, text));
+    errors.collect()
+}
 
 const NETWORK_POLICY: Hooks = Hooks {
     on_write: defaults::network_policy,
@@ -280,14 +320,24 @@ const NETWORK_POLICY: Hooks = Hooks {
 };
 
 const PRIORITY_CLASS: Hooks = Hooks {
-    on_write: |_, object| {
-        if object.field("preemptionPolicy").is_none() {
-            object.set_field("preemptionPolicy", Bytes::from_static(br#""PreemptLowerPriority""#));
-        }
-    },
+    on_write: |_, object| default_field(object, "preemptionPolicy", br#""PreemptLowerPriority""#),
     validate: system_priority,
     ..NONE
 };
+
+const STORAGE_CLASS: Hooks = Hooks {
+    on_write: |_, object| {
+        default_field(object, "reclaimPolicy", br#""Delete""#);
+        default_field(object, "volumeBindingMode", br#""Immediate""#);
+    },
+    ..NONE
+};
+
+fn default_field(object: &mut Object, field: &'static str, value: &'static [u8]) {
+    if object.field(field).is_none() {
+        object.set_field(field, Bytes::from_static(value));
+    }
+}
 
 /// Refuses names that are for the classes of the system itself.
 fn system_priority(written: &Written<'_>) -> Vec<FieldError> {
@@ -335,12 +385,13 @@ fn hooks(resource: &Resource) -> Hooks {
         },
         ("networking.k8s.io", "networkpolicies") => NETWORK_POLICY,
         ("scheduling.k8s.io", "priorityclasses") => PRIORITY_CLASS,
+        ("storage.k8s.io", "storageclasses") => STORAGE_CLASS,
         ("apps", "daemonsets") => DAEMON_SET,
         ("apps", "deployments") => DEPLOYMENT,
         ("apps", "replicasets") => REPLICA_SET,
         ("batch", "jobs") => JOB,
         ("", "replicationcontrollers") => REPLICATION_CONTROLLER,
-        ("batch", "cronjobs") => OF_PODS,
+        ("batch", "cronjobs") => CRON_JOB,
         ("apiextensions.k8s.io", "customresourcedefinitions") => DEFINITION,
         _ => NONE,
     }

@@ -75,6 +75,14 @@ impl<'a> Tape<'a> {
     pub(crate) fn root(&self) -> Value<'_> {
         Value { tape: self, at: 0 }
     }
+
+    /// The first number, of all there are, that is too large for a float.
+    pub(crate) fn too_large_number(&self) -> Option<&str> {
+        let numbers = self.nodes.iter().filter(|node| node.kind == Kind::Number);
+        let mut texts =
+            numbers.filter_map(|node| std::str::from_utf8(&self.text[node.start as usize..node.end as usize]).ok());
+        texts.find(|text| text.parse().is_ok_and(f64::is_infinite))
+    }
 }
 
 /// One value of a [`Tape`].

@@ -240,7 +240,7 @@ impl ResourcePath {
         let mut rest = rest.into_iter();
         found.resource = rest.next().filter(|resource| !resource.is_empty())?;
         found.name = rest.next();
-        found.subresource = rest.next();
+        found.subresource = rest.next().filter(|subresource| !subresource.is_empty());
         found.tail = rest.next().is_some();
         Some(found)
     }

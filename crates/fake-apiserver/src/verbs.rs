@@ -95,8 +95,8 @@ async fn dispatch(context: Context<'_>) -> Result<Answer, Status> {
 /// Custom resources are served behind a handler of their own, which has other answers for what is not there.
 fn nobody_serves(context: Context<'_>) -> bool {
     let Context { path, request, .. } = context;
-    let writes = matches!(request.verb, Verb::Create | Verb::DeleteCollection);
-    context.is_misplaced() || context.lacks_namespace() && (path.name.is_some() && !path.legacy_watch || writes)
+    let of_all = path.legacy_watch || path.name.is_none() && matches!(request.verb, Verb::List | Verb::Watch);
+    context.is_misplaced() || context.lacks_namespace() && !of_all
 }
 
 /// What the handler of custom resources refuses before it looks at the request any closer.

@@ -24,7 +24,7 @@ use crate::error::Error;
 use crate::event::{Batch, Event};
 use crate::fetch::Context;
 use crate::handlers::{HandlerBuilder, Registration};
-use crate::index::Index;
+use crate::index::{Index, Keys};
 use crate::key::KeyRef;
 use crate::options::{Metadata, Options};
 use crate::query::Query;
@@ -305,11 +305,9 @@ impl<T: Keyed> Collection<T> {
         K: Eq + Hash + Clone + Send + Sync + 'static,
         V: IntoIterator<Item = K>,
     {
-        Index::new(
-            self,
-            name,
-            Arc::new(move |object: &T, found: &mut Vec<K>| found.extend(values(object))),
-        )
+        self.index_into(name, move |object, keys| {
+            values(object).into_iter().for_each(|value| keys.push(value));
+        })
     }
 
     /// An index by the one value that a function names for an object.
@@ -322,11 +320,35 @@ impl<T: Keyed> Collection<T> {
     where
         K: Eq + Hash + Clone + Send + Sync + 'static,
     {
-        Index::new(
-            self,
-            name,
-            Arc::new(move |object: &T, found: &mut Vec<K>| found.push(value(object))),
-        )
+        self.index_into(name, move |object, keys| keys.push(value(object)))
+    }
+
+    /// An index by the values that a function hands over one by one; those that it only has borrowed cost no allocation, unless they
+    /// are new to the index.
+    ///
+    /// ```
+    /// # use krt::{Krt, Text};
+    /// # let krt = Krt::builder("test").build();
+    /// let texts = krt.static_collection("texts", [Text::from("two words")]);
+    /// let by_word = texts.index_into::<String>("words", |text, keys| {
+    ///     text.0.split(' ').for_each(|word| keys.push_ref(word));
+    /// })?;
+    /// # Ok::<_, krt::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::IndexExists`] if there is one of this name.
+    #[track_caller]
+    pub fn index_into<K>(
+        &self,
+        name: &str,
+        values: impl Fn(&T, &mut Keys<'_, K>) + Send + Sync + 'static,
+    ) -> Result<Index<K, T>, Error>
+    where
+        K: Eq + Hash + Clone + Send + Sync + 'static,
+    {
+        Index::new(self, name, Arc::new(values))
     }
 
     /// Reserves a name; the operation that adds the index gets its number.

@@ -47,7 +47,7 @@ use deps::Deps;
 use graph::Graph;
 use id::NodeId;
 use ingress::{Cut, Operation};
-use node::{Node, Run, Step};
+use node::{Awaited, Node, Run, Step};
 use operator::parked::Parked;
 use planted::Bug;
 use schedule::Schedule;
@@ -75,6 +75,11 @@ impl Nodes {
 
     fn parked(&self, node: NodeId) -> Option<&Parked> {
         self.0.get(node.index())?.as_ref()?.parked()
+    }
+
+    /// Whether a node is there, and is not the one that runs.
+    pub(crate) fn has(&self, node: NodeId) -> bool {
+        self.0.get(node.index()).is_some_and(Option::is_some)
     }
 
     fn get_mut(&mut self, node: NodeId) -> Option<&mut Box<dyn Node>> {
@@ -114,6 +119,8 @@ pub(crate) struct Engine {
     schedule: Schedule,
     deps: Deps,
     cycles: Cycles,
+    /// Invariant: between epochs, about nodes that the ingress is about to add.
+    awaited: Vec<Awaited>,
     /// The nodes that finished in this epoch, and may have something to publish.
     finished: BTreeSet<NodeId>,
     /// The nodes of which readers are to be told whether they wait. Invariant: empty between epochs.
@@ -134,6 +141,7 @@ impl Engine {
             schedule: Schedule::default(),
             deps: Deps::new(shared.hashing.clone()),
             cycles: Cycles::default(),
+            awaited: Vec::new(),
             finished: BTreeSet::new(),
             untold: BTreeSet::new(),
             gathers: Vec::new(),
@@ -231,6 +239,7 @@ impl Engine {
             deps: &mut self.deps,
             cycles: &mut self.cycles,
             may_sync,
+            awaited: &mut self.awaited,
             meta: &self.meta,
         });
         let (has_news, is_newly_synced) = (node.has_news(), node.is_newly_synced());
@@ -360,6 +369,12 @@ impl Engine {
         self.deps.check_invariants(&self.graph);
         assert!(self.is_quiet() && self.finished.is_empty() && self.untold.is_empty());
         self.cycles.check_invariants();
+        let is_there = |id: NodeId| self.meta.get(id.index()).is_some_and(Option::is_some);
+        assert!(
+            self.awaited
+                .iter()
+                .all(|one| is_there(one.consumer) && !is_there(one.source))
+        );
         for (index, meta) in self.meta.iter().enumerate() {
             let node = self.nodes.0.get(index).and_then(Option::as_ref);
             assert_eq!(node.is_some(), meta.is_some());

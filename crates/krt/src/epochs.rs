@@ -14,6 +14,7 @@ use crate::engine::pool::Job;
 use crate::engine::store::Equal;
 use crate::event::Batch;
 use crate::handlers::{MERGE_OVER, Registration, add_sink};
+use crate::join::Join;
 use crate::krt::Krt;
 use crate::singleton::{Singleton, StaticSingleton};
 use crate::snapshot::Snapshot;
@@ -174,7 +175,7 @@ macro_rules! follow {
     )+};
 }
 
-follow!(Collection, StaticCollection, Singleton, StaticSingleton);
+follow!(Collection, Join, StaticCollection, Singleton, StaticSingleton);
 
 macro_rules! together {
     ($($kind:ident $index:tt),+) => {

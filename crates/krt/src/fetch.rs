@@ -18,6 +18,7 @@ use crate::engine::schedule::Schedule;
 use crate::engine::store::Store;
 use crate::key::KeyRef;
 use crate::query::{Mode, Query};
+use crate::scope::Child;
 use crate::shared::Shared;
 use crate::traits::Keyed;
 
@@ -90,8 +91,12 @@ pub(crate) struct Scratch {
     pub(crate) edges: Vec<(NodeId, bool)>,
     /// The collections that were fetched and are not synced, each once.
     pub(crate) unsynced: Vec<NodeId>,
+    /// Collections that were fetched though they are not added yet.
+    pub(crate) awaited: Vec<NodeId>,
     /// The transformation asked for its last output to stay.
     pub(crate) discarded: bool,
+    /// What the input's runs made and keep.
+    pub(crate) children: Vec<Child>,
 }
 
 impl Scratch {
@@ -99,6 +104,7 @@ impl Scratch {
         self.fetched.clear();
         self.edges.clear();
         self.unsynced.clear();
+        self.awaited.clear();
         self.discarded = false;
     }
 
@@ -121,13 +127,13 @@ impl Scratch {
 /// from a collection that is not synced gives what is there; the result of the run is not used either, and the input runs again
 /// when the collection is synced.
 pub struct Context<'a> {
-    shared: &'a Arc<Shared>,
+    pub(crate) shared: &'a Arc<Shared>,
     consumer: NodeId,
     nodes: &'a Nodes,
     graph: &'a Graph,
     schedule: &'a Schedule,
     deps: &'a mut Deps,
-    scratch: &'a mut Scratch,
+    pub(crate) scratch: &'a mut Scratch,
 }
 
 impl<'a> Context<'a> {
@@ -228,6 +234,12 @@ impl<'a> Context<'a> {
             collection.name()
         );
         let source = collection.id();
+        if source != self.consumer && !self.nodes.has(source) {
+            // Made while this epoch runs, and added at the next boundary.
+            self.scratch.park(source);
+            self.scratch.awaited.push(source);
+            return none;
+        }
         let known = self.graph.has_edge(self.consumer, source);
         let is_final = known || self.schedule.is_final(source, self.graph) || planted::has(Bug::NotSuperseded);
         if !known && !self.scratch.edges.iter().any(|(own, _)| *own == source) {
@@ -242,8 +254,6 @@ impl<'a> Context<'a> {
             self.scratch.fetched.push(dep);
         }
         let Some(store) = self.nodes.store::<T>(source) else {
-            // Made while this epoch runs, and added at the next boundary.
-            self.scratch.park(source);
             return none;
         };
         if !store.synced {

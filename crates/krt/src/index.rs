@@ -8,10 +8,11 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use crate::collection::Collection;
-use crate::engine::index::{Extract, TypedIndex, Values};
+use crate::engine::index::{Extract, Sink, TypedIndex, Values};
 use crate::engine::ingress::{Edit, Operation};
 use crate::engine::node::Cell;
 use crate::error::Error;
+use crate::key::Hashing;
 use crate::query::{Filter, Query};
 use crate::spec::{IndexAt, IndexValue};
 use crate::traits::Keyed;
@@ -21,6 +22,42 @@ pub struct Index<K, T: Keyed> {
     collection: Collection<T>,
     number: u32,
     values: Arc<Values<K, T>>,
+}
+
+/// Takes the values of an object, one by one. Lent to the function of [`Collection::index_into`].
+pub struct Keys<'a, K> {
+    sink: &'a mut dyn Sink<K>,
+}
+
+impl<'a, K> Keys<'a, K> {
+    pub(crate) fn new(sink: &'a mut dyn Sink<K>) -> Self {
+        Self { sink }
+    }
+
+    /// The object has this value.
+    pub fn push(&mut self, value: K) {
+        self.sink.push(value);
+    }
+
+    /// The object has this value. It is made owned only if no object has it so far.
+    ///
+    /// The value's `Eq` is called under a lock of the index.
+    pub fn push_ref<Q>(&mut self, value: &Q)
+    where
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+        K: Borrow<Q>,
+    {
+        let hash = |hashing: &Hashing| hashing.of(value);
+        if !self.sink.push_known(&hash, &|known| known.borrow() == value) {
+            self.sink.push(value.to_owned());
+        }
+    }
+}
+
+impl<K> fmt::Debug for Keys<'_, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keys").finish_non_exhaustive()
+    }
 }
 
 impl<K: Eq + Hash + Clone + Send + Sync + 'static, T: Keyed> Index<K, T> {
@@ -58,6 +95,10 @@ impl<K: Eq + Hash + Clone + Send + Sync + 'static, T: Keyed> Index<K, T> {
             id: value.id,
             value: value as Arc<dyn IndexValue<T>>,
         }))
+    }
+
+    pub(crate) fn values(&self) -> &Arc<Values<K, T>> {
+        &self.values
     }
 
     /// The collection that is indexed.

@@ -1,12 +1,22 @@
-//! Several collections seen as one.
+//! Several collections seen as one: the same ones for as long as the join lives. Members that come and go are in [`crate::nested`].
 
+use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::collection::Collection;
-use crate::engine::operator::join::{Combine, Join};
+use crate::engine::operator::combine::Combine;
+use crate::engine::operator::join::Join as Operator;
 use crate::krt::Krt;
 use crate::options::Options;
 use crate::traits::Keyed;
+
+/// Several collections as one. It is a cheap clone, and is read as the [`Collection`] that it derefs to.
+pub struct Join<T: Keyed> {
+    collection: Collection<T>,
+    disjoint: Arc<AtomicBool>,
+}
 
 impl Krt {
     /// All objects of several collections. Of those with one key, the one of the first collection that has any counts.
@@ -14,7 +24,8 @@ impl Krt {
     /// # Guarantees
     ///
     /// When another collection takes a key over, or the next one falls back to it, that is an update of the key. What happens
-    /// to an object that does not count is told to nobody. The join is synced once all its members are.
+    /// to an object that does not count is told to nobody. The join is synced once all its members are. A change costs no look into
+    /// the other members.
     ///
     /// # Panics
     ///
@@ -23,7 +34,7 @@ impl Krt {
         &self,
         name: impl Into<Options>,
         members: impl IntoIterator<Item = Collection<T>>,
-    ) -> Collection<T> {
+    ) -> Join<T> {
         self.combine(name, members, Combine::First)
     }
 
@@ -43,7 +54,7 @@ impl Krt {
         members: impl IntoIterator<Item = Collection<T>>,
         merge: impl Fn(&[Arc<T>]) -> Option<T> + Send + Sync + 'static,
     ) -> Collection<T> {
-        self.combine(name, members, Combine::Merge(Box::new(merge)))
+        self.combine(name, members, Combine::Merge(Box::new(merge))).collection
     }
 
     fn combine<T: Keyed + PartialEq>(
@@ -51,14 +62,55 @@ impl Krt {
         name: impl Into<Options>,
         members: impl IntoIterator<Item = Collection<T>>,
         combine: Combine<T>,
-    ) -> Collection<T> {
+    ) -> Join<T> {
         let members: Vec<_> = members.into_iter().collect();
         for member in &members {
             self.check(member);
         }
         let sources = members.iter().map(Collection::id).collect();
-        Collection::add(self.shared(), name, sources, Some(T::eq), |counters| {
-            Box::new(Join::new(members, combine, T::eq, counters))
-        })
+        let disjoint = Arc::new(AtomicBool::new(false));
+        let is_disjoint = Arc::clone(&disjoint);
+        let collection = Collection::add(self.shared(), name, sources, Some(T::eq), |counters| {
+            Box::new(Operator::new(members, combine, is_disjoint, T::eq, counters))
+        });
+        Join { collection, disjoint }
+    }
+}
+
+impl<T: Keyed> Join<T> {
+    /// Says that no two members ever have the same key. If they have all the same, the first one counts, as always; each such key is
+    /// logged and counted as a [conflict](crate::Stats::conflicts) whenever it changes.
+    pub fn unchecked(self) -> Collection<T> {
+        self.disjoint.store(true, Ordering::Relaxed);
+        self.collection
+    }
+}
+
+impl<T: Keyed> Deref for Join<T> {
+    type Target = Collection<T>;
+
+    fn deref(&self) -> &Collection<T> {
+        &self.collection
+    }
+}
+
+impl<T: Keyed> From<Join<T>> for Collection<T> {
+    fn from(join: Join<T>) -> Self {
+        join.collection
+    }
+}
+
+impl<T: Keyed> Clone for Join<T> {
+    fn clone(&self) -> Self {
+        Self {
+            collection: self.collection.clone(),
+            disjoint: Arc::clone(&self.disjoint),
+        }
+    }
+}
+
+impl<T: Keyed> fmt::Debug for Join<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.collection.fmt(f)
     }
 }

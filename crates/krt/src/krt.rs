@@ -33,6 +33,7 @@ impl Builder {
         Krt {
             inner: Arc::new(Inner {
                 engine: Mutex::new(Some(Box::new(engine))),
+                owner: Owner::Handles,
                 shared,
             }),
         }
@@ -58,6 +59,16 @@ struct Inner {
     shared: Arc<Shared>,
     /// `None` once somebody drives it.
     engine: Mutex<Option<Box<Engine>>>,
+    owner: Owner,
+}
+
+/// Whose the end of an engine is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    /// That of the last of these handles.
+    Handles,
+    /// Somebody else's: these handles are lent to a transformation.
+    Others,
 }
 
 impl Inner {
@@ -76,7 +87,9 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.close();
+        if self.owner == Owner::Handles {
+            self.close();
+        }
     }
 }
 
@@ -114,6 +127,17 @@ impl Krt {
         }
         self.inner.shared.pool.start();
         Ok(())
+    }
+
+    /// A handle that does not keep the engine.
+    pub(crate) fn lent(shared: &Arc<Shared>) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                shared: Arc::clone(shared),
+                engine: Mutex::new(None),
+                owner: Owner::Others,
+            }),
+        }
     }
 
     pub(crate) fn take_engine(&self) -> Option<Box<Engine>> {

@@ -76,12 +76,12 @@
 //!
 //! # Status
 //!
-//! The engine and its basic collections are here: static ones, derived ones with one or many outputs for each input, singletons, joins
-//! of a fixed set of members, indexes, triggers, fetches by all filters, transactions, handlers of several collections, and streams. What is
-//! not built yet:
+//! The engine and its collections are here: static ones, derived ones with one or many outputs for each input or with statuses,
+//! singletons, joins of fixed and of changing members, indexes and their groups, collections made inside of transformations,
+//! triggers, fetches by all filters, transactions, handlers of several collections, and streams. What is not built yet:
 //!
 //! - sources from the API server, the traits for the types of Kubernetes, and files as sources;
-//! - status collections and their writer, nested joins, groups of an index as a collection, collections made inside of transformations;
+//! - the writer that brings the statuses of a status collection to the API server;
 //! - the debugging views and metrics.
 //!
 //! The layers below it, [`kclient`](https://docs.rs/kclient) and [`kube-client`](https://docs.rs/kube-client), stand on their own.
@@ -92,7 +92,8 @@
 //! | --- | --- |
 //! | `engine` | the deterministic core: nodes, epochs, stores, dependencies, handlers; knows neither Kubernetes nor tokio |
 //! | `krt`, `shared` | the handle of an engine, its thread and its end; what all handles share |
-//! | `collection`, `singleton`, `statics`, `join`, `index`, `trigger` | one file per kind of collection that users create |
+//! | `collection`, `singleton`, `statics`, `join`, `nested`, `status`, `index`, `group`, `trigger` | one file per kind of collection that users create |
+//! | `scope` | what a transformation makes for itself |
 //! | `options`, `gate` | what is said of a collection when it is made; equality that is the user's |
 //! | `transaction` | writes to several sources as one |
 //! | `traits`, `key`, `selector` | what a type must tell about itself |
@@ -110,19 +111,23 @@ mod error;
 mod event;
 mod fetch;
 mod gate;
+mod group;
 mod handlers;
 mod index;
 mod join;
 mod key;
 mod krt;
+mod nested;
 mod options;
 mod query;
+mod scope;
 mod selector;
 mod shared;
 mod singleton;
 mod snapshot;
 mod spec;
 mod statics;
+mod status;
 mod subscription;
 mod sync;
 pub mod testing;
@@ -139,16 +144,21 @@ pub use error::Error;
 pub use event::{Batch, Event};
 pub use fetch::{Context, Fetched, Read};
 pub use gate::WithEq;
+pub use group::{Group, GroupKey, Groups};
 pub use handlers::{HandlerBuilder, Registration};
-pub use index::Index;
+pub use index::{Index, Keys};
+pub use join::Join;
 pub use key::KeyRef;
 pub use krt::{Builder, Krt};
+pub use nested::Lend;
 pub use options::Options;
 pub use query::Query;
+pub use scope::Scope;
 pub use selector::{LabelSelector, Requirement, SelectorRef};
 pub use singleton::{Singleton, StaticSingleton};
 pub use snapshot::{Live, Snapshot};
 pub use statics::StaticCollection;
+pub use status::WithStatus;
 pub use subscription::Subscription;
 pub use traits::{Keyed, Labeled, Labels, Named, Namespaced, Selecting, Text};
 pub use transaction::Transaction;

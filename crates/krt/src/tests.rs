@@ -1,15 +1,19 @@
 //! Behaviours of the engine through the public API, driven step by step. The invariants of every part are checked after each step.
 
+mod conformance;
 mod cycles;
 mod derived;
 mod epochs;
 mod filters;
 mod graphs;
+mod groups;
 mod handlers;
 mod joins;
 mod lifecycle;
+mod nested;
 mod reads;
 mod sources;
+mod statuses;
 mod threads;
 mod transactions;
 mod unsynced;

@@ -67,8 +67,10 @@ async fn ask(pair: &mut Pair, probe: &Probe) -> (Normal, Normal, Verdict) {
     };
     if let Some(control) = control::control(probe, stored.as_ref()) {
         let of_control = pair.ask_real(&control).await;
-        // A control that is not good enough, as of a spec that the real server has filled in, says nothing.
-        if control::is_about_metadata(&of_control) && !control::agree(&fake, &of_control) {
+        // A control that is not good enough, as of a spec that the real server has filled in, says nothing, nor does one that is
+        // answered in protobuf.
+        let is_read = of_control.body.is_object();
+        if is_read && control::is_about_metadata(&of_control) && !control::agree(&fake, &of_control) {
             let mut found = difference(&control, &fake, &of_control);
             found.shown = format!("    the real answer is that to {control}\n{}", found.shown);
             verdict = Verdict::Found(found);

@@ -25,12 +25,15 @@ pub(super) fn object(
 ) -> Result<(Object, Vec<String>), DecodeError> {
     let root = tape.root();
     let malformed = |cause: String| DecodeError::malformed_as(resource, body_type, cause);
+    // The whole body is decoded before anything is looked at.
+    if let Some(number) = tape.too_large_number() {
+        return Err(malformed(too_large(number)));
+    }
     let report = validation != FieldValidation::Ignore;
     let mut findings = if report { duplicates(root) } else { Vec::new() };
     let mut out = Vec::with_capacity(root.raw().len());
     let mut ranges = Vec::with_capacity(4);
     let mut meta = Meta::default();
-    // The whole body is decoded before the metadata is looked at, so a bad number wins.
     for (key, value) in canonical::sorted_entries(root) {
         match key.as_str().unwrap_or_default() {
             name if matches!(&*name, "apiVersion" | "kind" | "metadata") => {}
@@ -45,8 +48,8 @@ pub(super) fn object(
         let mut writer = Writer::new(report, 0);
         meta = meta::parse(&mut writer, &[value], "v1.ObjectMeta");
         let may_repeat = !report || !findings.is_empty();
-        if may_repeat && !duplicates_below(value, String::new()).is_empty() {
-            // Of a custom resource the last of duplicates is all that there is.
+        if !writer.is_clean() || may_repeat && !duplicates_below(value, String::new()).is_empty() {
+            // Of a custom resource the last of duplicates is all that there is, and a number is what its value is written as.
             let mut sorted = Vec::with_capacity(value.raw().len());
             canonical::write(&mut sorted, value).map_err(|range| malformed(too_large(&range.0)))?;
             let tape = Tape::parse(&sorted).map_err(|error| malformed(error.to_string()))?;

@@ -100,6 +100,21 @@ pub(super) fn known(resource: &Resource, group: &str, version: &str, kind: &str)
     })
 }
 
+/// The Go type of a kind of the resource's group where the real server's own form of it is meant, which has no version.
+pub(super) fn without_version(resource: &Resource, kind: &str) -> Option<String> {
+    if kind == "WatchEvent" {
+        return Some("v1.InternalEvent".to_owned());
+    }
+    if OF_EVERY_GROUP.contains(&kind) {
+        return None;
+    }
+    let found = known(resource, &resource.group, &resource.version, kind)?;
+    if UNVERSIONED.contains(&kind) {
+        return Some(found.go);
+    }
+    Some(format!("{}.{kind}", resource.go_package()))
+}
+
 /// Whether a kind is that of a resource in an old version, which is not served.
 pub(super) fn is_old_version(resource: &Resource, group: &str, version: &str, kind: &str) -> bool {
     unserved::is_known(group, version, kind)

@@ -10,7 +10,7 @@ use crate::{
 /// Where the real server's scheme of built-in types says it was made.
 const SCHEME: &str = "pkg/runtime/scheme.go:111";
 
-/// Finds `apiVersion` and `kind`; absent ones are empty. Unlike all other names, these two match in any case.
+/// Finds `apiVersion` and `kind` at the first look at a body; absent ones are empty. Unlike all other names, these two match in any case.
 ///
 /// # Errors
 ///
@@ -46,6 +46,12 @@ pub(super) fn interpret(root: Value<'_>) -> Result<(String, String), String> {
     Ok((api_version, kind))
 }
 
+/// What a custom resource says its `apiVersion` and `kind` are, after [`interpret`] has taken it; absent ones are empty.
+pub(super) fn of_custom(root: Value<'_>) -> (String, String) {
+    let text = |key: &str| root.get(key).and_then(Value::as_str).unwrap_or_default().into_owned();
+    (text("apiVersion"), text("kind"))
+}
+
 /// Group and version of an `apiVersion`.
 pub(super) fn split(api_version: &str) -> (&str, &str) {
     api_version.split_once('/').unwrap_or(("", api_version))
@@ -60,6 +66,27 @@ pub(super) fn lacks_version(api_version: &str, of: &str) -> bool {
 /// What is said of a body that [`lacks_version`].
 pub(super) fn missing_version(body: &[u8]) -> String {
     format!("Object 'apiVersion' is missing in '{}'", String::from_utf8_lossy(body))
+}
+
+/// What is said of a patched object of another kind and of no version. The real server looks for that kind among those without
+/// versions, which it has for its own use, and cannot make the resource's kind of it.
+pub(super) fn unfit_without_version(resource: &Resource, kind: &str) -> String {
+    match foreign::without_version(resource, kind) {
+        Some(go) => no_conversion(resource, &go),
+        None => format!(
+            "no kind {} is registered for the internal version of group {} in scheme \"{SCHEME}\"",
+            go_quote(kind),
+            go_quote(&resource.group)
+        ),
+    }
+}
+
+fn no_conversion(resource: &Resource, from: &str) -> String {
+    format!(
+        "converting ({from}) to ({}.{}): unknown conversion",
+        resource.go_package(),
+        resource.kind
+    )
 }
 
 /// Checks that a body is of the resource's kind; returns `apiVersion` and `kind` with the defaults filled in. `root` is the
@@ -97,12 +124,7 @@ pub(super) fn check_typed(
             findings,
         });
     }
-    Err(wrong(format!(
-        "converting ({}) to ({}.{}): unknown conversion",
-        foreign.go,
-        resource.go_package(),
-        resource.kind
-    )))
+    Err(wrong(no_conversion(resource, &foreign.go)))
 }
 
 /// The resource that a body is of, if that is the given one in another version.

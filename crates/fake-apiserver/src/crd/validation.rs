@@ -13,7 +13,7 @@ use super::{AcceptedNames, nullable};
 use crate::gotext::{self, go_quote};
 use crate::json::{scan, write::quoted};
 use crate::object::Object;
-use crate::validation::{ErrorKind, FieldError, Written, group_errors, label_1035_errors};
+use crate::validation::{ErrorKind, FieldError, Written, label_1035_errors, subdomain_errors};
 
 use conversion::Conversion;
 
@@ -119,7 +119,7 @@ pub(crate) fn validate(written: &Written<'_>) -> Vec<FieldError> {
 }
 
 fn validate_spec(spec: &Spec<'_>, errors: &mut Errors) {
-    let wrong = group_errors(&spec.group);
+    let wrong = subdomain_errors(&spec.group);
     if spec.group.is_empty() {
         errors.required("spec.group", "");
     } else if !wrong.is_empty() {

@@ -239,11 +239,10 @@ fn policy(facts: &Facts) -> Policy {
         name_validation: match facts.name_validation {
             "label1123" => NameValidation::Label,
             "pathSegment" => NameValidation::PathSegment,
-            "subdomain" => NameValidation::Subdomain { max: 253 },
-            "subdomain, max 52" => NameValidation::Subdomain { max: 52 },
-            "subdomain, max 63" => NameValidation::Subdomain { max: 63 },
+            // What is shorter is so by a rule of its kind.
+            "subdomain" | "subdomain, max 52" => NameValidation::Subdomain,
             // The kind adds a rule of its own.
-            special if special.contains("spec.names.plural") => NameValidation::Subdomain { max: 253 },
+            special if special.contains("spec.names.plural") => NameValidation::Subdomain,
             _ => NameValidation::Special,
         },
         field_selectors: FieldSelectors {

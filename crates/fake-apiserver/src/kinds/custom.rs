@@ -74,7 +74,7 @@ fn policy(version: &CustomVersion, scope: Scope) -> Policy {
         graceful_deletion: false,
         delete_returns: DeleteReturns::Status,
         default_propagation: Propagation::Background,
-        name_validation: NameValidation::Subdomain { max: 253 },
+        name_validation: NameValidation::Subdomain,
         field_selectors: FieldSelectors {
             fields: standard.chain(selectable).collect(),
             error: "field label not supported: X".into(),

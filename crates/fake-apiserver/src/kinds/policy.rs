@@ -39,8 +39,8 @@ pub(crate) enum Propagation {
 /// The rule for `metadata.name`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NameValidation {
-    /// RFC 1123 subdomain of at most `max` bytes (253 unless the kind says less).
-    Subdomain { max: usize },
+    /// RFC 1123 subdomain.
+    Subdomain,
     /// RFC 1123 label.
     Label,
     /// Anything that can be one segment of a path.

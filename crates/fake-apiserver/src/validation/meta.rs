@@ -287,7 +287,7 @@ fn name_errors(resource: &Resource, name: &str, is_prefix: bool) -> Vec<String> 
         _ => name,
     };
     match resource.policy.name_validation {
-        NameValidation::Subdomain { max } => subdomain_errors(checked, max),
+        NameValidation::Subdomain => subdomain_errors(checked),
         NameValidation::Label => label_errors(checked),
         NameValidation::PathSegment | NameValidation::Special => path_segment_errors(name, is_prefix),
     }

@@ -27,14 +27,9 @@ fn is_subdomain(text: &str) -> bool {
     text.split('.').all(is_label)
 }
 
-/// What is wrong with an RFC 1123 subdomain of at most `max` bytes.
-pub(super) fn subdomain_errors(text: &str, max: usize) -> Vec<String> {
-    subdomain_errors_in(text, max, "characters")
-}
-
-/// What is wrong with the name of a group, or another RFC 1123 subdomain of the usual length.
-pub(crate) fn group_errors(text: &str) -> Vec<String> {
-    subdomain_errors(text, 253)
+/// What is wrong with an RFC 1123 subdomain, as the names of groups and of most objects are.
+pub(crate) fn subdomain_errors(text: &str) -> Vec<String> {
+    subdomain_errors_in(text, "characters")
 }
 
 /// What is wrong with an RFC 1035 label, which begins with a letter.
@@ -52,10 +47,10 @@ pub(crate) fn label_1035_errors(text: &str) -> Vec<String> {
 }
 
 /// Newer validation of the server counts in bytes, and says so.
-fn subdomain_errors_in(text: &str, max: usize, unit: &str) -> Vec<String> {
+fn subdomain_errors_in(text: &str, unit: &str) -> Vec<String> {
     let mut errors = Vec::new();
-    if gotext::len(text) > max {
-        errors.push(format!("must be no more than {max} {unit}"));
+    if gotext::len(text) > 253 {
+        errors.push(format!("must be no more than 253 {unit}"));
     }
     if !is_subdomain(text) {
         let words = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must \
@@ -106,7 +101,7 @@ pub(crate) fn label_key_errors(key: &str) -> Vec<String> {
             if prefix.is_empty() {
                 errors.push("prefix part must be non-empty".to_owned());
             } else {
-                let texts = subdomain_errors_in(prefix, 253, "bytes");
+                let texts = subdomain_errors_in(prefix, "bytes");
                 errors.extend(texts.iter().map(|text| format!("prefix part {text}")));
             }
             name

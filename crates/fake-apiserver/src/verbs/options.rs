@@ -164,10 +164,7 @@ pub(crate) fn parse_version(raw: &str) -> Result<Version, String> {
 
 /// Reads an unsigned number as Go's `strconv.ParseUint` does.
 pub(crate) fn parse_uint(raw: &str) -> Result<u64, String> {
-    let digits = !raw.is_empty() && raw.bytes().all(|byte| byte.is_ascii_digit());
-    let why = if digits { "value out of range" } else { "invalid syntax" };
-    let parsed = if digits { raw.parse().ok() } else { None };
-    parsed.ok_or_else(|| format!("strconv.ParseUint: parsing {}: {why}", go_quote(raw)))
+    digits(raw).map_err(|why| format!("strconv.ParseUint: parsing {}: {why}", go_quote(raw)))
 }
 
 /// A number of the query; a parameter without a value is none.
@@ -175,20 +172,39 @@ pub(crate) fn parse_uint(raw: &str) -> Result<u64, String> {
 /// # Errors
 /// 400 with the text of Go's `strconv.ParseInt`.
 pub(super) fn number(query: &Query, key: &str) -> Result<Option<i64>, Status> {
-    let Some(raw) = query.get(key) else {
-        return Ok(None);
+    query.get(key).map(parse_int).transpose().map_err(Status::bad_request)
+}
+
+/// Reads a number as Go's `strconv.ParseInt` does.
+fn parse_int(raw: &str) -> Result<i64, String> {
+    let (text, is_negative) = match raw.strip_prefix('-') {
+        Some(text) => (text, true),
+        None => (raw.strip_prefix('+').unwrap_or(raw), false),
     };
-    let digits = raw.strip_prefix(['-', '+']).unwrap_or(raw);
-    let well_formed = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    let why = if well_formed {
-        "value out of range"
-    } else {
-        "invalid syntax"
+    let signed = |value: u64| {
+        if is_negative {
+            0i64.checked_sub_unsigned(value)
+        } else {
+            i64::try_from(value).ok()
+        }
     };
-    let parsed = if well_formed { raw.parse().ok() } else { None };
-    parsed
-        .map(Some)
-        .ok_or_else(|| Status::bad_request(format!("strconv.ParseInt: parsing {}: {why}", go_quote(raw))))
+    let value = digits(text).and_then(|value| signed(value).ok_or(OUT_OF_RANGE));
+    value.map_err(|why| format!("strconv.ParseInt: parsing {}: {why}", go_quote(raw)))
+}
+
+const OUT_OF_RANGE: &str = "value out of range";
+
+/// What is wrong first counts: a number may be too large before a character comes that is no digit.
+fn digits(text: &str) -> Result<u64, &'static str> {
+    if text.is_empty() {
+        return Err("invalid syntax");
+    }
+    text.bytes().try_fold(0u64, |value, byte| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'));
+        let digit = digit.ok_or("invalid syntax")?;
+        let value = value.checked_mul(10).and_then(|value| value.checked_add(digit));
+        value.ok_or(OUT_OF_RANGE)
+    })
 }
 
 fn forbidden(field: &str, text: &str) -> Cause {

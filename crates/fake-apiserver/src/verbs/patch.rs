@@ -8,7 +8,7 @@ use super::{Context, apply};
 use crate::answer::Answer;
 use crate::codec::{DecodeError, FieldValidation, decode_patched};
 use crate::gotext::go_quote;
-use crate::json::{Kind, Tape};
+use crate::json::{Kind, Tape, Value};
 use crate::negotiate::{Representation, Shape};
 use crate::patch::{PatchError, PatchType, apply as apply_patch, check_syntax, field_findings};
 use crate::status::{Cause, Status, Subject};
@@ -93,6 +93,14 @@ fn check_type(
     };
     if root.kind() != Kind::Object || !is_empty("apiVersion") || validation == FieldValidation::Strict {
         return Ok(());
+    }
+    let is_own = || {
+        root.get("kind")
+            .and_then(Value::as_str)
+            .is_some_and(|kind| kind == *context.resource.kind)
+    };
+    if !context.resource.custom && !is_empty("kind") && !is_own() {
+        return Ok(()); // which the decoder refuses
     }
     if context.resource.custom {
         // Without a kind the decoder refuses it.

@@ -153,14 +153,12 @@ pub(super) fn transact(
         if let Some(wrong_type) = wrong_type {
             return Err(refused_type(context, part, &wrong_type, wanted.meta, &current.meta));
         }
-        let new = settle(
-            context,
-            part,
-            options,
-            &current,
-            tracked(context, tracking, &current, wanted),
-        )?;
+        let mut new = settle(context, part, &current, tracked(context, tracking, &current, wanted))?;
         let removes = removed_by_update(context.resource, &current, &new);
+        if !options.dry_run && !removes {
+            // It is dropped on the way to the store, which these do not take.
+            new.meta.self_link.clear();
+        }
         let stored = Arc::new(Stored::of(context.resource, &new));
         if !removes && stored.canonical == old.object.canonical {
             shown = None;
@@ -236,13 +234,7 @@ fn tracked(context: Context<'_>, tracking: Tracking, old: &Object, mut wanted: O
 }
 
 /// The object that is stored when `wanted` replaces `old`.
-fn settle(
-    context: Context<'_>,
-    part: Part,
-    options: WriteOptions,
-    old: &Object,
-    wanted: Object,
-) -> Result<Object, Status> {
+fn settle(context: Context<'_>, part: Part, old: &Object, wanted: Object) -> Result<Object, Status> {
     let resource = context.resource;
     let mut new = match part {
         Part::Main => {
@@ -277,10 +269,6 @@ fn settle(
     new.meta.resource_version.clear();
     new.meta.namespace.clone_from(&old.meta.namespace);
     keep_system_fields(&mut new.meta, &old.meta);
-    if !options.dry_run {
-        // It is dropped on the way to the store, which a dry run does not take.
-        new.meta.self_link.clear();
-    }
     if part != Part::Main {
         hooks::before_write(resource, &mut new);
     }

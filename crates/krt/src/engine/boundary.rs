@@ -57,7 +57,8 @@ impl Engine {
         sources.sort_unstable();
         sources.dedup();
         for source in &sources {
-            // A handle of a source comes from a node that is there or was added before, so nothing can reach this one from it.
+            // A handle of a source comes from a node that is there or was added before, and nobody has an edge to a node that is not
+            // there: so nothing can reach this one from it.
             let raised = self.graph.add_edge(id, *source);
             self.schedule.follow(&raised);
             self.graph.hold(id, *source);
@@ -68,9 +69,11 @@ impl Engine {
             declared,
             is_released: false,
         });
-        // Who fetched it before it was there could not be told its name.
-        self.untold.extend(self.graph.consumers(id));
         self.schedule.push(id, &self.graph);
+        let awaited = self.awaited.extract_if(.., |one| one.source == id);
+        for one in awaited.collect::<Vec<_>>() {
+            self.mark(one.consumer, one.input);
+        }
     }
 
     /// Gives back what a node holds in the engine; its content stays.
@@ -79,6 +82,7 @@ impl Engine {
         node.stop(&mut self.deps, &mut self.graph);
         self.nodes.put(id, node);
         self.cycles.forget(id);
+        self.awaited.retain(|awaited| awaited.consumer != id);
         if let Some(status) = self.status(id) {
             status.set_stopped();
         }

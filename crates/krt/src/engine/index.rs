@@ -17,12 +17,20 @@ use smallvec::SmallVec;
 use super::id::id32;
 use super::panics;
 use super::store::StoreIndex;
+use crate::index::Keys;
 use crate::key::Hashing;
 use crate::spec::IndexValue;
 use crate::sync::Mutex;
 
-/// The user's code: appends the values of an object.
-pub(crate) type Extract<K, T> = dyn Fn(&T, &mut Vec<K>) + Send + Sync;
+/// The user's code: names the values of an object.
+pub(crate) type Extract<K, T> = dyn Fn(&T, &mut Keys<'_, K>) + Send + Sync;
+
+/// What takes the values that are named.
+pub(crate) trait Sink<K> {
+    fn push(&mut self, key: K);
+    /// Takes a value if it is known. `is` tells whether one is it, `hash` gives its hash.
+    fn push_known(&mut self, hash: &dyn Fn(&Hashing) -> u64, is: &dyn Fn(&K) -> bool) -> bool;
+}
 
 /// What a type must be to be the value of an index.
 pub(crate) trait IndexKey: Eq + Hash + Clone + Send + Sync + 'static {}
@@ -32,15 +40,35 @@ impl<K: Eq + Hash + Clone + Send + Sync + 'static> IndexKey for K {}
 pub(crate) struct Value<K, T> {
     pub(crate) id: u32,
     hash: u64,
-    key: K,
+    pub(crate) key: K,
     extract: Arc<Extract<K, T>>,
 }
 
 impl<K: IndexKey, T: 'static> IndexValue<T> for Value<K, T> {
     fn is_of(&self, object: &T) -> bool {
-        let mut values = Vec::new();
-        (self.extract)(object, &mut values);
-        values.contains(&self.key)
+        let mut wanted = Wanted {
+            key: &self.key,
+            found: false,
+        };
+        (self.extract)(object, &mut Keys::new(&mut wanted));
+        wanted.found
+    }
+}
+
+/// Looks for one value among those that are named.
+struct Wanted<'a, K> {
+    key: &'a K,
+    found: bool,
+}
+
+impl<K: IndexKey> Sink<K> for Wanted<'_, K> {
+    fn push(&mut self, key: K) {
+        self.found |= key == *self.key;
+    }
+
+    fn push_known(&mut self, _: &dyn Fn(&Hashing) -> u64, is: &dyn Fn(&K) -> bool) -> bool {
+        self.found |= is(self.key);
+        true
     }
 }
 
@@ -106,6 +134,12 @@ impl<K: IndexKey, T: 'static> Values<K, T> {
         }
     }
 
+    /// The value that `is` tells, if it is known. Under the lock, the key's `Eq` is called.
+    fn find(&self, hash: u64, is: &dyn Fn(&K) -> bool) -> Option<Arc<Value<K, T>>> {
+        let state = self.state.lock();
+        state.table.find(hash, |value| is(&value.key)).cloned()
+    }
+
     fn sweep_if_due(&self) {
         let swept: Vec<_> = {
             let mut state = self.state.lock();
@@ -135,6 +169,53 @@ struct Held<K, T> {
     position: u32,
 }
 
+/// Gathers the values that are named for an object, given those that it had. Nothing is looked up, or counted, for as long as they
+/// are the same.
+struct Found<'a, K, T> {
+    values: &'a Values<K, T>,
+    held: &'a [Held<K, T>],
+    /// How many of the first ones are those that are held.
+    same: usize,
+    /// The others, from there on.
+    others: SmallVec<[Arc<Value<K, T>>; 1]>,
+}
+
+impl<K: IndexKey, T: 'static> Found<'_, K, T> {
+    fn is_next(&mut self, is: impl FnOnce(&K) -> bool) -> bool {
+        let next = self.held.get(self.same).filter(|_| self.others.is_empty());
+        let is_next = next.is_some_and(|held| is(&held.value.key));
+        self.same += usize::from(is_next);
+        is_next
+    }
+
+    /// The values, unless they are those that are held.
+    fn changed(self) -> Option<SmallVec<[Arc<Value<K, T>>; 1]>> {
+        if self.others.is_empty() && self.same == self.held.len() {
+            return None;
+        }
+        let same = self.held[..self.same].iter().map(|held| Arc::clone(&held.value));
+        Some(same.chain(self.others).collect())
+    }
+}
+
+impl<K: IndexKey, T: 'static> Sink<K> for Found<'_, K, T> {
+    fn push(&mut self, key: K) {
+        if !self.is_next(|next| *next == key) {
+            self.others.push(self.values.intern(&key));
+        }
+    }
+
+    fn push_known(&mut self, hash: &dyn Fn(&Hashing) -> u64, is: &dyn Fn(&K) -> bool) -> bool {
+        if self.is_next(is) {
+            return true;
+        }
+        let known = self.values.find(hash(&self.values.hashing), is);
+        let is_known = known.is_some();
+        self.others.extend(known);
+        is_known
+    }
+}
+
 /// The engine's end of an index.
 pub(crate) struct TypedIndex<K, T> {
     values: Arc<Values<K, T>>,
@@ -142,7 +223,6 @@ pub(crate) struct TypedIndex<K, T> {
     held: Vec<SmallVec<[Held<K, T>; 1]>>,
     /// By value: the objects that have it.
     postings: Vec<Vec<u32>>,
-    extracted: Vec<K>,
 }
 
 impl<K: IndexKey, T: 'static> TypedIndex<K, T> {
@@ -151,8 +231,13 @@ impl<K: IndexKey, T: 'static> TypedIndex<K, T> {
             values,
             held: Vec::new(),
             postings: Vec::new(),
-            extracted: Vec::new(),
         }
+    }
+
+    /// A value that an object has, by its id.
+    pub(crate) fn value(&self, id: u32, value: u32) -> Option<&Arc<Value<K, T>>> {
+        let held = self.held.get(id as usize)?.iter();
+        held.map(|held| &held.value).find(|held| held.id == value)
     }
 
     fn remove(&mut self, held: &Held<K, T>) {
@@ -184,19 +269,21 @@ impl<K: IndexKey, T: Send + Sync + 'static> StoreIndex<T> for TypedIndex<K, T> {
             self.held.resize_with(index + 1, SmallVec::new);
         }
         old_values.extend(self.held[index].iter().map(|held| held.value.id));
-        let mut extracted = std::mem::take(&mut self.extracted);
-        extracted.clear();
-        let (values, held) = (&self.values, &self.held[index]);
+        let values = &*self.values;
+        let mut found = Found {
+            values,
+            held: &self.held[index],
+            same: 0,
+            others: SmallVec::new(),
+        };
         // All that is the user's: the function, and what the type of its values says of their equality, hashes and clones.
         let changed = panics::contain(|| {
             if let Some(new) = new {
-                (values.extract)(new, &mut extracted);
+                (values.extract)(new, &mut Keys::new(&mut found));
             }
-            let is_same =
-                extracted.len() == held.len() && extracted.iter().zip(held).all(|(new, held)| *new == held.value.key);
-            (!is_same).then(|| extracted.iter().map(|key| values.intern(key)).collect())
+            found.changed()
         });
-        let changed: Option<SmallVec<[_; 1]>> = changed.unwrap_or_else(|text| {
+        let changed = changed.unwrap_or_else(|text| {
             tracing::error!(
                 panic = text,
                 "the function of an index panicked: the object leaves the index"
@@ -213,7 +300,6 @@ impl<K: IndexKey, T: Send + Sync + 'static> StoreIndex<T> for TypedIndex<K, T> {
                 }
             }
         }
-        self.extracted = extracted;
         new_values.extend(self.held[index].iter().map(|held| held.value.id));
     }
 

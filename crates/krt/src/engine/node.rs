@@ -35,8 +35,18 @@ pub(crate) struct Run<'a> {
     pub(crate) cycles: &'a mut Cycles,
     /// Whether everything is synced that the node was declared to wait for.
     pub(crate) may_sync: bool,
+    /// Inputs that asked for nodes which are not added yet.
+    pub(crate) awaited: &'a mut Vec<Awaited>,
     /// For the names of nodes.
     pub(super) meta: &'a [Option<Meta>],
+}
+
+/// An input that asked for a node which was made in the same epoch, and runs again when it is added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Awaited {
+    pub(crate) source: NodeId,
+    pub(crate) consumer: NodeId,
+    pub(crate) input: u32,
 }
 
 /// How far a run came.

@@ -53,6 +53,14 @@ pub(crate) enum Bug {
     SplitTransaction,
     /// A collection does not wait for what it was declared to depend on.
     UndeclaredSync,
+    /// A group outlives its last member.
+    EmptyGroup,
+    /// A member of a nested join contributes before it is synced.
+    MemberUnsynced,
+    /// A member of a nested join goes before the one that replaces it is synced.
+    MemberLeavesEarly,
+    /// What a superseded run made is kept.
+    SupersededChild,
 }
 
 #[cfg(test)]

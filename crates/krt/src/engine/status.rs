@@ -136,11 +136,15 @@ impl Engine {
             return Vec::new();
         };
         let mut waits = Vec::new();
+        let parked = self.nodes.parked(id);
         if !synced {
-            for source in &meta.sources {
-                if let (Some(false), Some(status)) = (self.nodes.is_synced(*source), self.status(*source)) {
+            for source in self.graph.sources(id) {
+                let is_fetched = parked.is_some_and(|parked| parked.is_for(source));
+                if let (Some(false), Some(status), false) =
+                    (self.nodes.is_synced(source), self.status(source), is_fetched)
+                {
                     let status = Arc::clone(status);
-                    waits.push(if meta.declared.contains(source) {
+                    waits.push(if meta.declared.contains(&source) {
                         Waits::Declared(status)
                     } else {
                         Waits::Input(status)
@@ -148,7 +152,6 @@ impl Engine {
                 }
             }
         }
-        let parked = self.nodes.parked(id);
         for (source, inputs, keys) in parked.into_iter().flat_map(Parked::by_source) {
             // What was made while this epoch ran is told of once it is there.
             if let Some(status) = self.status(source) {

@@ -136,7 +136,7 @@ fn each_path_is_told() {
         Some((**item).clone())
     });
     let left = first.collection_of(&rig.krt, "left");
-    let right = rig.krt.join("right", [first.clone(), (*input).clone()]);
+    let right = (*rig.krt.join("right", [first.clone(), (*input).clone()])).clone();
     for (later, collection) in [(&one, &left), (&two, &right), (&own, &first)] {
         later.set(collection);
     }

@@ -1,7 +1,7 @@
 //! Each filter, alone and combined: what it lets through, and which changes concern the one who fetched.
 
 use super::*;
-use crate::{Context, Fetched};
+use crate::{Context, Fetched, Read};
 
 /// One input that fetches with a function, and logs each run with what it got.
 fn watch(
@@ -190,6 +190,59 @@ fn an_object_leaves_an_index_whose_values_panic() {
         seen.push(log.take().join(""));
     }
     assert_eq!(seen, ["[b]", "", "[]", "[a]", "[a b]"]);
+}
+
+/// A value that counts how often it is made owned.
+#[derive(Debug)]
+struct Counted(i64, Arc<Mutex<usize>>);
+
+impl Clone for Counted {
+    fn clone(&self) -> Self {
+        *self.1.lock() += 1;
+        Self(self.0, Arc::clone(&self.1))
+    }
+}
+
+impl PartialEq for Counted {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl Eq for Counted {}
+
+impl std::hash::Hash for Counted {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+// [K9] values that an index only borrows are made owned once, and found like others
+#[test]
+fn an_index_owns_a_borrowed_value_once() {
+    let mut rig = Rig::new();
+    let count = Arc::new(Mutex::new(0));
+    let source = items(&rig, "source", &[("a", 1), ("b", 2), ("c", 1)]);
+    let counter = Arc::clone(&count);
+    let index = source.index_into("values", move |item, keys| {
+        keys.push_ref(&Counted(item.value, Arc::clone(&counter)));
+        keys.push(Counted(-item.value, Arc::clone(&counter)));
+    });
+    let index = index.unwrap();
+    let (log, at) = (Log::default(), index.clone());
+    let wanted = Counted(1, Arc::default());
+    let _watch = watch(&rig, &log, move |cx| cx.fetch(at.at(&wanted)));
+    rig.settle();
+    assert_eq!(log.take(), ["[a c]"]);
+    let owned = *count.lock();
+    source.update(Item::new("d", 1));
+    source.update(Item::new("b", 1));
+    rig.settle();
+    assert_eq!(log.take(), ["[a b c d]"]);
+    assert_eq!(*count.lock(), owned, "all values were known");
+    // Outside of the engine, where objects have no numbers.
+    let found = Read::fetch(&mut rig.krt.live(), index.at(&Counted(-1, Arc::default())));
+    assert_eq!(found.len(), 4);
 }
 
 // [K10] a closure next to an indexed fetch: both are right, and the indexed one stays indexed

@@ -98,3 +98,77 @@ fn a_merge_gets_the_objects_in_the_order_of_the_members() {
     rig.settle();
     assert_eq!(log.take(), ["-b=53"]);
 }
+
+// [K18] keys that are said to be disjoint and are not: the first member wins, and it is counted
+#[test]
+fn an_overlap_of_unchecked_members_is_counted() {
+    let mut rig = Rig::new();
+    let first = items(&rig, "first", &[("a", 1)]);
+    let second = items(&rig, "second", &[("b", 2)]);
+    let third = items(&rig, "third", &[]);
+    let members = || [&first, &second, &third].map(|member| (**member).clone());
+    let join = rig.krt.join("join", members()).unchecked();
+    let checked = rig.krt.join("checked", members());
+    let log = Log::default();
+    let registration = log.follow(&join);
+    rig.settle();
+    assert!(registration.has_synced());
+    assert_eq!(log.take(), ["+a=1", "+b=2"]);
+    assert_eq!(join.stats().conflicts, 0);
+    // A key moves from one member to another: never an overlap.
+    first.delete("a");
+    third.update(Item::new("a", 3));
+    rig.settle();
+    assert_eq!(log.take(), ["a=1>3"]);
+    assert_eq!(join.stats().conflicts, 0);
+    second.update(Item::new("a", 4));
+    rig.settle();
+    assert_eq!(log.take(), ["a=3>4"]);
+    assert_eq!(join.stats().conflicts, 1);
+    third.update(Item::new("a", 5));
+    rig.settle();
+    assert_eq!(log.take(), [""; 0]);
+    assert_eq!(join.stats().conflicts, 2);
+    second.delete("a");
+    rig.settle();
+    assert_eq!(log.take(), ["a=4>5"]);
+    assert_eq!(join.stats().conflicts, 2);
+    assert_eq!(content(&join), content(&checked));
+    assert_eq!(checked.stats().conflicts, 0, "there it is no conflict");
+}
+
+// [K19] merges of one and of several members; a key that the merge leaves out comes back when its objects change
+#[test]
+fn a_merge_may_leave_keys_out() {
+    let mut rig = Rig::new();
+    let first = items(&rig, "first", &[("a", 0), ("b", 0)]);
+    let second = items(&rig, "second", &[("a", 0)]);
+    let members = [(*first).clone(), (*second).clone()];
+    let merged = rig.krt.join_with_merge("merged", members, |items| {
+        let sum = items.iter().map(|item| item.value).sum();
+        (sum > 0).then(|| Item::new(&items[0].name, sum))
+    });
+    let log = Log::default();
+    let _handler = log.follow(&merged);
+    rig.settle();
+    assert_eq!(log.take(), [""; 0]);
+    assert!(merged.has_synced());
+    second.update(Item::new("a", 2));
+    second.update(Item::new("b", 3));
+    rig.settle();
+    assert_eq!(log.take(), ["+a=2", "+b=3"]);
+    second.update(Item::new("a", 0));
+    rig.settle();
+    assert_eq!(log.take(), ["-a=2"]);
+    // While it is left out, one of its objects goes and comes back, and its number is another key's meanwhile.
+    second.delete("a");
+    rig.settle();
+    first.update(Item::new("c", 7));
+    second.update(Item::new("a", 4));
+    rig.settle();
+    assert_eq!(log.take(), ["+a=4", "+c=7"]);
+    first.reset([]);
+    second.reset([]);
+    rig.settle();
+    assert_eq!(log.take(), ["-a=4", "-b=3", "-c=7"]);
+}

@@ -233,7 +233,7 @@ fn metadata_is_found_by_its_type() {
         source.map(options(), Item::clone),
         (*rig.krt.singleton(options(), |_| None::<Item>)).clone(),
         rig.krt.many_from_nothing(options(), |_| None::<Item>),
-        rig.krt.join(options(), [(*source).clone()]),
+        (*rig.krt.join(options(), [(*source).clone()])).clone(),
         rig.krt
             .join_with_merge(options(), [(*source).clone()], |items| Some((*items[0]).clone())),
     ];

@@ -77,6 +77,9 @@ pub(super) fn agree(answer: &Normal, of_control: &Normal) -> bool {
         let mut metadata = answer.body["metadata"].clone();
         if let Some(members) = metadata.as_object_mut() {
             members.remove("generation");
+            if let Some(managers) = members.get_mut("managedFields").and_then(Value::as_array_mut) {
+                managers.retain_mut(owns_metadata);
+            }
         }
         if let Some(annotations) = metadata["annotations"].as_object_mut() {
             // What counts changes of the spec.
@@ -85,4 +88,13 @@ pub(super) fn agree(answer: &Normal, of_control: &Normal) -> bool {
         metadata
     };
     metadata(answer) == metadata(of_control)
+}
+
+/// Leaves of what a manager owns what is of the metadata; tells whether that is anything.
+fn owns_metadata(manager: &mut Value) -> bool {
+    let Some(fields) = manager["fieldsV1"].as_object_mut() else {
+        return true;
+    };
+    fields.retain(|field, _| field == "f:metadata");
+    !fields.is_empty()
 }

@@ -416,6 +416,16 @@ fn single(kind: &Kind, object: &mut Value) {
             owner["uid"] = "UID".into();
         }
     }
+    let managers = metadata.get_mut("managedFields").and_then(Value::as_array_mut);
+    for manager in managers.into_iter().flatten() {
+        let owners = manager.pointer_mut("/fieldsV1/f:metadata/f:ownerReferences");
+        if let Some(owners) = owners.and_then(Value::as_object_mut) {
+            *owners = std::mem::take(owners)
+                .into_iter()
+                .map(|(key, value)| (masked(&key, b""), value))
+                .collect();
+        }
+    }
     // A name that the server has made of a uid.
     if metadata.get("name").and_then(Value::as_str).and_then(uid) == Some(36) {
         metadata.insert("name".to_owned(), "UID".into());

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::{Errors, nullable};
 use crate::json::write::quoted;
-use crate::validation::{group_errors, label_1035_errors};
+use crate::validation::{label_1035_errors, subdomain_errors};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -165,7 +165,7 @@ fn service(service: &Service, field: &str, errors: &mut Errors) {
             errors.invalid(&field, path, &format!("segment[{index}] may not be empty"));
             continue;
         }
-        for text in group_errors(step) {
+        for text in subdomain_errors(step) {
             errors.invalid(&field, path, &format!("segment[{index}]: {text}"));
         }
     }

@@ -16,10 +16,11 @@ use super::super::cycles::Path;
 use super::super::deps::{Deps, NO_LINK};
 use super::super::graph::Graph;
 use super::super::id::id32;
-use super::super::node::{Operator, Run, Step};
+use super::super::node::{Awaited, Operator, Run, Step};
 use super::super::panics;
 use super::super::planted::{self, Bug};
 use super::super::store::{Equal, Store};
+use super::children::{Children, Use};
 use super::claims::Claims;
 use super::parked::Parked;
 use crate::collection::Collection;
@@ -94,6 +95,7 @@ pub(crate) struct Derive<I: Keyed, O> {
     synced: bool,
     /// The last epoch whose changes of the input were taken.
     taken: u64,
+    children: Children,
     scratch: Scratch,
     counters: Arc<Counters>,
 }
@@ -103,6 +105,22 @@ enum Outcome<O> {
     Outputs(Staged<O>),
     Kept,
     Superseded,
+}
+
+impl<O> Outcome<O> {
+    fn used(&self) -> Use {
+        match self {
+            Self::Outputs(_) => Use::Outputs,
+            Self::Kept => Use::Kept,
+            Self::Superseded => Use::Superseded,
+        }
+    }
+}
+
+/// The input waits for no node that is not added yet.
+fn forget_awaited(input: u32, run: &mut Run<'_>) {
+    let node = run.node;
+    run.awaited.retain(|one| (one.consumer, one.input) != (node, input));
 }
 
 impl<I: Keyed, O: Keyed> Derive<I, O> {
@@ -119,6 +137,7 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
             started: false,
             synced: false,
             taken: 0,
+            children: Children::default(),
             scratch: Scratch::default(),
             counters,
         }
@@ -165,11 +184,14 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
         let Some(object) = object else {
             self.parked.remove(input);
             self.allow(input, run);
+            self.children.forget(input);
+            forget_awaited(input, run);
             let chain = &mut self.states[index].chain;
             run.deps.commit(run.graph, input, chain, &[]);
             return Outcome::Outputs(Staged::new());
         };
         self.scratch.clear();
+        self.scratch.children = self.children.lend(input);
         run.deps.begin_run();
         let shared = run.shared;
         let mut context = Context::new(run, &mut self.scratch);
@@ -229,6 +251,14 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
             let key = Arc::clone(self.key_of(asked));
             self.parked.set(input, key, &self.scratch.unsynced);
         }
+        forget_awaited(input, run);
+        let consumer = run.node;
+        let awaited = self.scratch.awaited.drain(..).map(|source| Awaited {
+            source,
+            consumer,
+            input,
+        });
+        run.awaited.extend(awaited);
         self.allow(input, run);
         if !cycles.is_empty() {
             self.states[input as usize].is_refused = true;
@@ -383,7 +413,10 @@ impl<I: Keyed, O: Keyed> Operator<O> for Derive<I, O> {
                 None => (None, constant.as_ref()),
             };
             let asked = Asked { id: input, key, object };
-            match self.run_input(asked, store, run) {
+            let outcome = self.run_input(asked, store, run);
+            let children = std::mem::take(&mut self.scratch.children);
+            self.children.take_back(input, children, outcome.used());
+            match outcome {
                 Outcome::Superseded => {
                     self.dirty.drain(..next);
                     return Step::Superseded;

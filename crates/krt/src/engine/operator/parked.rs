@@ -52,6 +52,11 @@ impl Parked {
         }
     }
 
+    /// Whether any input waits for this.
+    pub(crate) fn is_for(&self, source: NodeId) -> bool {
+        self.sources.contains_key(&source)
+    }
+
     /// What is waited for, by how many inputs, and the keys of some of these.
     pub(crate) fn by_source(&self) -> impl Iterator<Item = (NodeId, usize, Vec<Arc<str>>)> {
         self.sources.iter().map(|(source, inputs)| {

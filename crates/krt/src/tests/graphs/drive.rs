@@ -176,7 +176,7 @@ impl Drive {
         match &plan.kind {
             Kind::One(input) => krt.collection(options, &held(*input), move |cx, thing| transform(cx, thing)),
             Kind::Nothing => krt.many_from_nothing(options, move |cx| transform(cx, &constant())),
-            Kind::Join(members) => krt.join(options, members.iter().map(|member| held(*member))),
+            Kind::Join(members) => (*krt.join(options, members.iter().map(|member| held(*member)))).clone(),
         }
     }
 

@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::super::Rig;
-use super::history::{Edit, History, KEYS, Kind, Object};
+use super::history::{Edit, History, KEYS, Kind, Nested, Object};
 use super::model::Model;
 use super::program::{self, Condition, Reader};
 use crate::sync::Mutex;
-use crate::{Collection, Context, Event, Index, Query, Registration, Snapshot, StaticCollection};
+use crate::{
+    Collection, Context, Event, Index, KeyRef, Keyed, Lend, Query, Registration, Scope, Snapshot, StaticCollection,
+};
 
 /// A collection and its index by thirds.
 #[derive(Clone)]
@@ -75,6 +77,29 @@ impl Reader for Real<'_, '_> {
     fn discard(&mut self) {
         self.cx.discard_result();
     }
+}
+
+/// Lends a collection.
+#[derive(PartialEq)]
+struct Lender {
+    key: String,
+    objects: Collection<Object>,
+}
+
+impl Keyed for Lender {
+    fn key(&self) -> KeyRef<'_> {
+        KeyRef::Plain(&self.key)
+    }
+}
+
+impl Lend<Object> for Lender {
+    fn lend(&self) -> &Collection<Object> {
+        &self.objects
+    }
+}
+
+fn target_copy(scope: &Scope, target: &Collection<Object>) -> Collection<Object> {
+    scope.collection("copy", target, |_, object| Some((**object).clone()))
 }
 
 /// What one handler was told: the epoch, and (key, old, new) of each event.
@@ -178,10 +203,47 @@ impl Drive {
                 transform(cx, &input.key, input)
             }),
             Kind::Nothing => krt.many_from_nothing(&name, move |cx| transform(cx, "", &program::constant())),
-            Kind::Join(members) => krt.join(&name, member(&members)),
+            Kind::Join(members, false) => krt.join(&name, member(&members)).into(),
+            Kind::Join(members, true) => krt.join(&name, member(&members)).unchecked(),
+            Kind::Group(input) => {
+                let groups = self.nodes[input].thirds.as_collection("groups");
+                krt.collection(&name, &groups, |_, group| {
+                    let members: Vec<_> = group.members().map(|object| &**object).collect();
+                    Some(program::group(*group.value(), &members))
+                })
+            }
+            Kind::Nested(nested) => self.nested(&name, nested),
             Kind::Merge(members) => krt.join_with_merge(&name, member(&members), |objects| {
                 program::merge(&objects.iter().map(|object| &**object).collect::<Vec<_>>())
             }),
+        }
+    }
+
+    fn nested(&self, name: &str, nested: Nested) -> Collection<Object> {
+        let krt = &self.rig.krt;
+        let targets = nested
+            .targets
+            .iter()
+            .map(|target| self.nodes[*target].collection.clone());
+        let targets: Vec<_> = targets.collect();
+        let (input, merges) = (&self.nodes[nested.input].collection, nested.merges);
+        let lenders = krt.collection("lenders", input, move |cx, object| {
+            let choice = nested.choice(object);
+            let target = &targets[choice];
+            let objects = if nested.copies {
+                cx.scoped(&choice.to_string(), |scope| target_copy(scope, target))
+            } else {
+                target.clone()
+            };
+            let key = object.key.clone();
+            Some(Lender { key, objects })
+        });
+        if merges {
+            krt.nested_join_with_merge(name, &lenders, |objects| {
+                program::merge(&objects.iter().map(|object| &**object).collect::<Vec<_>>())
+            })
+        } else {
+            krt.nested_join(name, &lenders)
         }
     }
 

@@ -64,8 +64,29 @@ pub(super) enum Kind {
     One(usize),
     Many(usize),
     Nothing,
-    Join(Vec<usize>),
+    /// Whether it is said that no key is in two of them.
+    Join(Vec<usize>, bool),
     Merge(Vec<usize>),
+    /// The groups of thirds.
+    Group(usize),
+    Nested(Nested),
+}
+
+/// A join of what the objects of a collection lend: each one of several collections, by its value.
+#[derive(Debug, Clone)]
+pub(super) struct Nested {
+    pub(super) input: usize,
+    pub(super) targets: Vec<usize>,
+    pub(super) merges: bool,
+    /// What is lent is a copy that the transformation makes.
+    pub(super) copies: bool,
+}
+
+impl Nested {
+    /// Which of the targets an object lends.
+    pub(super) fn choice(&self, object: &Object) -> usize {
+        usize::try_from(object.value).unwrap() % self.targets.len()
+    }
 }
 
 /// One condition of a fetch, some of them depending on the input.
@@ -180,12 +201,19 @@ fn wanted(random: &mut Rng) -> Wanted {
 fn recipe(random: &mut Rng, number: usize) -> Recipe {
     let any = |random: &mut Rng| random.usize(..number);
     let some = |random: &mut Rng, count: usize| (0..count).map(|_| any(random)).collect::<Vec<_>>();
-    let kind = match random.u32(..10) {
+    let kind = match random.u32(..13) {
         0..=4 => Kind::One(any(random)),
         5 | 6 => Kind::Many(any(random)),
         7 => Kind::Nothing,
-        8 => Kind::Join(some(random, 2)),
-        _ => Kind::Merge(some(random, 2)),
+        8 => Kind::Join(some(random, 2), random.bool()),
+        9 => Kind::Merge(some(random, 2)),
+        10 => Kind::Group(any(random)),
+        _ => Kind::Nested(Nested {
+            input: any(random),
+            targets: some(random, 3),
+            merges: random.bool(),
+            copies: random.bool(),
+        }),
     };
     let fetches = (0..random.usize(..4)).map(|_| Fetch {
         only: random.bool().then(|| random.i64(0..3)),

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::history::{Edit, History, Kind, Object, Recipe};
+use super::history::{Edit, History, Kind, Nested, Object, Recipe};
 use super::program::{self, Condition, Reader};
 
 /// What one fetch asked.
@@ -32,6 +32,18 @@ struct Input {
     kept: bool,
 }
 
+/// A member of a nested join: what it shows, and, if it is a copy, the epoch that made it.
+type Member = (usize, Option<u64>);
+
+/// A lender of a nested join.
+#[derive(Debug, Default)]
+struct Place {
+    lent: Option<(usize, Member)>,
+    current: Option<Member>,
+    next: Option<Member>,
+    is_initial: bool,
+}
+
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "facts of different kinds of collections")]
 pub(super) struct Node {
@@ -44,6 +56,7 @@ pub(super) struct Node {
     /// For others.
     started: bool,
     inputs: BTreeMap<String, Input>,
+    places: BTreeMap<String, Place>,
     /// What the present epoch changed.
     pub(super) changes: Vec<(String, Option<Object>, Option<Object>)>,
     newly_synced: bool,
@@ -53,6 +66,7 @@ pub(super) struct Model {
     pub(super) nodes: Vec<Node>,
     recipes: Vec<Recipe>,
     sources: usize,
+    epoch: u64,
     /// The runs of the present epoch: (collection, input).
     pub(super) runs: Vec<(usize, String)>,
 }
@@ -91,6 +105,11 @@ impl Asked {
             Want::Halves => before != after || (before && old.map(|one| one.value / 2) != new.map(|one| one.value / 2)),
         }
     }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "it is one of several")]
+fn first(objects: &[&Object]) -> Option<Object> {
+    Some(objects[0].clone())
 }
 
 /// Reads the model, and notes what is asked.
@@ -148,6 +167,7 @@ impl Model {
             nodes,
             recipes: history.recipes.clone(),
             sources: history.sources.len(),
+            epoch: 0,
             runs: Vec::new(),
         }
     }
@@ -190,6 +210,7 @@ impl Model {
     /// One epoch: everything that was written is taken, and all collections follow.
     pub(super) fn step(&mut self) {
         self.runs.clear();
+        self.epoch += 1;
         for number in 0..self.nodes.len() {
             self.nodes[number].changes.clear();
             self.nodes[number].newly_synced = false;
@@ -200,8 +221,10 @@ impl Model {
             match self.recipes[number - self.sources].kind.clone() {
                 Kind::One(input) | Kind::Many(input) => self.derive(number, Some(input)),
                 Kind::Nothing => self.derive(number, None),
-                Kind::Join(members) => self.combine(number, &members, |objects| Some(objects[0].clone())),
+                Kind::Join(members, _) => self.combine(number, &members, first),
                 Kind::Merge(members) => self.combine(number, &members, program::merge),
+                Kind::Group(input) => self.group(number, input),
+                Kind::Nested(nested) => self.nest(number, &nested),
             }
         }
     }
@@ -237,9 +260,13 @@ impl Model {
     }
 
     fn combine(&mut self, number: usize, members: &[usize], combine: fn(&[&Object]) -> Option<Object>) {
-        if !members.iter().all(|member| self.nodes[*member].synced) {
-            return;
+        if members.iter().all(|member| self.nodes[*member].synced) {
+            self.show(number, members, combine);
         }
+    }
+
+    /// Sets a collection's content to that of several others.
+    fn show(&mut self, number: usize, members: &[usize], combine: fn(&[&Object]) -> Option<Object>) {
         let mut content = BTreeMap::new();
         for key in super::history::KEYS {
             let objects: Vec<_> = members
@@ -253,6 +280,61 @@ impl Model {
             }
         }
         self.set(number, content);
+    }
+
+    fn group(&mut self, number: usize, input: usize) {
+        if !self.nodes[input].synced {
+            return;
+        }
+        let objects = self.nodes[input].content.values();
+        let groups = (0..3).filter_map(|third| {
+            let members = objects.clone().filter(|object| object.value.rem_euclid(3) == third);
+            let members: Vec<_> = members.collect();
+            let group = program::group(third, &members);
+            (!members.is_empty()).then(|| (group.key.clone(), group))
+        });
+        let content = groups.collect();
+        self.set(number, content);
+    }
+
+    fn nest(&mut self, number: usize, nested: &Nested) {
+        if !self.nodes[nested.input].synced {
+            return;
+        }
+        let lenders = self.nodes[nested.input].content.clone();
+        let mut places = std::mem::take(&mut self.nodes[number].places);
+        let is_first = !std::mem::replace(&mut self.nodes[number].started, true);
+        places.retain(|key, _| lenders.contains_key(key));
+        for (key, lender) in &lenders {
+            let choice = nested.choice(lender);
+            let place = places.entry(key.clone()).or_insert_with(|| Place {
+                is_initial: is_first,
+                ..Place::default()
+            });
+            // Another choice is another member, and so is another copy of the same one.
+            let member = match place.lent {
+                Some((before, member)) if before == choice => member,
+                _ => (nested.targets[choice], nested.copies.then_some(self.epoch)),
+            };
+            place.lent = Some((choice, member));
+            place.next = (place.current != Some(member)).then_some(member);
+        }
+        // A copy is there from the epoch after.
+        let is_ready = |member: &Member| {
+            let (target, made) = *member;
+            self.nodes[target].synced && made.is_none_or(|made| made < self.epoch)
+        };
+        let is_complete = |place: &Place| !place.is_initial || place.next.as_ref().is_none_or(is_ready);
+        if self.nodes[number].synced || places.values().all(is_complete) {
+            for place in places.values_mut() {
+                if let Some(next) = place.next.take_if(|next| is_ready(next)) {
+                    place.current = Some(next);
+                }
+            }
+            let members: Vec<_> = places.values().filter_map(|place| Some(place.current?.0)).collect();
+            self.show(number, &members, if nested.merges { program::merge } else { first });
+        }
+        self.nodes[number].places = places;
     }
 
     fn derive(&mut self, number: usize, input: Option<usize>) {

@@ -131,3 +131,18 @@ pub(super) fn merge(objects: &[&Object]) -> Option<Object> {
         ..objects[0].clone()
     })
 }
+
+/// The group of the objects whose values leave this rest when divided by three.
+pub(super) fn group(third: i64, objects: &[&Object]) -> Object {
+    let seen = objects
+        .iter()
+        .map(|one| format!("{}={}({})", one.key, one.value, one.trail));
+    let trail = seen.collect::<Vec<_>>().join("+");
+    Object {
+        key: key_of(third).into(),
+        value: objects.iter().map(|one| one.value).sum::<i64>() % 8,
+        labels: objects.first().map(|one| one.labels.clone()).unwrap_or_default(),
+        selector: objects.first().and_then(|one| one.selector.clone()),
+        trail: if trail.len() > 300 { String::new() } else { trail },
+    }
+}

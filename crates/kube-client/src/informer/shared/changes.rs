@@ -80,7 +80,7 @@ impl<K: Object> Shared<K> {
             }
             let told = outcome.events.len();
             let slot = store.apply(change, Mode::Update, &mut outcome);
-            show(views, &prepared.judged, number, slot, &outcome.events[told..]);
+            show(views, &prepared.judged, number, slot, &outcome.events, told);
         }
         if let Some(version) = version {
             state.sections[at].version = version;
@@ -165,7 +165,7 @@ impl<K: Object> Shared<K> {
         for slot in gone {
             let told = outcome.events.len();
             store.delete(slot, None, true, &mut outcome);
-            show_gone(views, slot, &outcome.events[told..]);
+            show_gone(views, slot, &outcome.events, told);
         }
         let first = !std::mem::replace(&mut section.filled, true);
         let begins = !std::mem::replace(&mut section.listed, true);
@@ -178,7 +178,7 @@ impl<K: Object> Shared<K> {
         for (number, change) in changes.into_iter().enumerate() {
             let told = outcome.events.len();
             let slot = store.apply(change, mode, &mut outcome);
-            show(views, &prepared.judged, number, slot, &outcome.events[told..]);
+            show(views, &prepared.judged, number, slot, &outcome.events, told);
         }
         state.unfilled -= usize::from(first);
         let fills = match (first, begins) {
@@ -213,7 +213,7 @@ impl<K: Object> Shared<K> {
             for slot in slots {
                 let told = outcome.events.len();
                 store.delete(slot, None, true, &mut outcome);
-                show_gone(views, slot, &outcome.events[told..]);
+                show_gone(views, slot, &outcome.events, told);
             }
             for section in sections.iter_mut() {
                 section.listed = false;
@@ -247,26 +247,37 @@ impl<K: Object> State<K> {
     /// Pushes the events to every handler, to be given back to `returns`.
     fn publish(&mut self, outcome: Outcome<K>, fills: Fills, returns: Option<&Arc<Returns<K>>>) -> Deferred<K> {
         let mut deferred = Deferred::default();
-        deferred.garbage.objects = outcome.garbage;
+        let Outcome { events, garbage } = outcome;
+        deferred.garbage.objects = garbage;
+        let is_heard = !self.handlers.is_empty() && (!events.is_empty() || fills == Fills::Informer);
+        let mut is_shared = false;
         for view in &mut self.views {
-            view.publish(fills, &mut deferred);
+            is_shared |= view.takes_all(&events);
         }
-        if self.handlers.is_empty() || (outcome.events.is_empty() && fills != Fills::Informer) {
-            deferred.garbage.events = outcome.events;
-            return deferred;
-        }
-        let initial = match fills {
-            Fills::Nothing => 0,
-            Fills::Section | Fills::Informer => outcome.events.len(),
+        let all = if is_heard || is_shared {
+            Some(match returns {
+                Some(returns) => Batch::returning(events, returns),
+                None => Batch::from(events),
+            })
+        } else {
+            deferred.garbage.events = events;
+            None
         };
-        let batch = match returns {
-            Some(returns) => Batch::returning(outcome.events, returns),
-            None => Batch::from(outcome.events),
-        };
-        for queue in &self.handlers {
-            deferred.merge(queue.push(&batch, initial, fills == Fills::Informer));
+        for view in &mut self.views {
+            view.publish(all.as_ref(), fills, &mut deferred);
         }
-        deferred.garbage.batches.push(Taken::whole(batch));
+        if let Some(all) = all {
+            if is_heard {
+                let initial = match fills {
+                    Fills::Nothing => 0,
+                    Fills::Section | Fills::Informer => all.len(),
+                };
+                for queue in &self.handlers {
+                    deferred.merge(queue.push(&all, initial, fills == Fills::Informer));
+                }
+            }
+            deferred.garbage.batches.push(Taken::whole(all));
+        }
         deferred
     }
 }

@@ -69,7 +69,9 @@ pub(super) struct ViewState<K: Object> {
     // Invariant: slots that are filled. Empty while waiting; shown once live.
     visible: Slots,
     pub(super) handlers: Vec<Arc<HandlerQueue<K>>>,
-    // What the change under way comes to for the handlers. Invariant: empty between changes.
+    // What the step under way comes to for the handlers: its first `same` events as they are, or `events` of its own.
+    // Invariant: both empty between steps, and never both filled.
+    same: usize,
     events: Vec<Event<K>>,
     // Invariant: the view stays while this can be upgraded or there are handlers.
     claim: Weak<Claim<K>>,
@@ -124,39 +126,64 @@ impl<K: Object> ViewState<K> {
         self.claim.strong_count() > 0 || !self.handlers.is_empty()
     }
 
-    /// Tells the handlers, if there are any yet.
-    fn tell(&mut self, event: impl FnOnce() -> Event<K>) {
-        if self.is_live() && !self.handlers.is_empty() {
+    fn is_heard(&self) -> bool {
+        self.is_live() && !self.handlers.is_empty()
+    }
+
+    /// Tells the handlers, if there are any yet, of an event of the step as it is. Most views hide little, so that most steps come to
+    /// all views as they are: nothing is copied until one differs.
+    fn tell_same(&mut self, events: &[Event<K>], at: usize) {
+        if !self.is_heard() {
+            return;
+        }
+        if self.events.is_empty() && self.same == at {
+            self.same += 1;
+        } else {
+            self.differ(events);
+            self.events.push(events[at].clone());
+        }
+    }
+
+    /// Tells the handlers, if there are any yet, of what an event of the step is to this view.
+    fn tell(&mut self, events: &[Event<K>], event: impl FnOnce() -> Event<K>) {
+        if self.is_heard() {
+            self.differ(events);
             self.events.push(event());
         }
     }
 
-    /// Takes in what a change of the store came to.
-    fn show(&mut self, slot: u32, verdict: Verdict, events: &[Event<K>]) {
+    /// From here on the view has events of its own.
+    fn differ(&mut self, events: &[Event<K>]) {
+        let same = std::mem::take(&mut self.same);
+        self.events.extend_from_slice(&events[..same]);
+    }
+
+    /// Takes in what a change of the store came to: the events of the step from `told` on.
+    fn show(&mut self, slot: u32, verdict: Verdict, events: &[Event<K>], told: usize) {
         if self.stage == Stage::Waiting {
             return;
         }
-        for event in events {
-            match event {
+        for at in told..events.len() {
+            match &events[at] {
                 Event::Added { .. } => {
                     let now = verdict == Verdict::Visible;
                     self.visible.set(slot, now);
                     if now {
-                        self.tell(|| event.clone());
+                        self.tell_same(events, at);
                     }
                 }
                 Event::Updated { old, new } => {
                     let now = verdict == Verdict::Visible || verdict == Verdict::Unsure && self.visible.contains(slot);
                     match (self.visible.set(slot, now), now) {
                         (false, false) => {}
-                        (true, true) => self.tell(|| event.clone()),
-                        (false, true) => self.tell(|| appeared(new)),
-                        (true, false) => self.tell(|| vanished(old)),
+                        (true, true) => self.tell_same(events, at),
+                        (false, true) => self.tell(events, || appeared(new)),
+                        (true, false) => self.tell(events, || vanished(old)),
                     }
                 }
                 Event::Deleted { .. } => {
                     if self.visible.set(slot, false) {
-                        self.tell(|| event.clone());
+                        self.tell_same(events, at);
                     }
                 }
             }
@@ -171,8 +198,8 @@ impl<K: Object> ViewState<K> {
             Verdict::Hidden => false,
         };
         match (self.visible.set(slot, now), now) {
-            (false, true) => self.tell(|| appeared(object)),
-            (true, false) => self.tell(|| vanished(object)),
+            (false, true) => self.tell(&[], || appeared(object)),
+            (true, false) => self.tell(&[], || vanished(object)),
             (false, false) | (true, true) => {}
         }
     }
@@ -202,24 +229,43 @@ impl<K: Object> ViewState<K> {
         added.collect()
     }
 
-    /// Pushes what the change under way came to to every handler.
-    pub(super) fn publish(&mut self, fills: Fills, deferred: &mut Deferred<K>) {
+    /// Whether the step under way came to this view as it is. If not, it has events of its own from here on.
+    pub(super) fn takes_all(&mut self, events: &[Event<K>]) -> bool {
+        let takes_all = self.same > 0 && self.same == events.len();
+        if !takes_all {
+            self.differ(events);
+        }
+        takes_all
+    }
+
+    /// Pushes what the step under way came to to every handler; `all` holds its events, if they are this view's too.
+    pub(super) fn publish(&mut self, all: Option<&Batch<K>>, fills: Fills, deferred: &mut Deferred<K>) {
+        if std::mem::take(&mut self.same) > 0
+            && let Some(all) = all
+        {
+            self.push(all, fills, deferred);
+        } else if !self.events.is_empty() || fills == Fills::Informer {
+            let own: Batch<K> = self.events.drain(..).collect();
+            if self.events.capacity() > KEEP_BUFFER {
+                self.events = Vec::new();
+            }
+            self.push(&own, fills, deferred);
+            deferred.garbage.batches.push(Taken::whole(own));
+        }
+    }
+
+    fn push(&self, batch: &Batch<K>, fills: Fills, deferred: &mut Deferred<K>) {
         let ends_first = fills == Fills::Informer && self.is_live();
-        if self.events.is_empty() && !ends_first {
+        if batch.is_empty() && !ends_first {
             return;
         }
         let initial = match fills {
             Fills::Nothing => 0,
-            Fills::Section | Fills::Informer => self.events.iter().filter(|event| event.is_initial()).count(),
+            Fills::Section | Fills::Informer => batch.iter().filter(|event| event.is_initial()).count(),
         };
-        let batch: Batch<K> = self.events.drain(..).collect();
-        if self.events.capacity() > KEEP_BUFFER {
-            self.events = Vec::new();
-        }
         for queue in &self.handlers {
-            deferred.merge(queue.push(&batch, initial, ends_first));
+            deferred.merge(queue.push(batch, initial, ends_first));
         }
-        deferred.garbage.batches.push(Taken::whole(batch));
     }
 }
 
@@ -291,6 +337,7 @@ impl<K: Object> Shared<K> {
                 dirty: Dirty::All,
                 visible: Slots::default(),
                 handlers: Vec::new(),
+                same: 0,
                 events: Vec::new(),
                 claim: Arc::downgrade(&claim),
                 subscriptions: Vec::new(),
@@ -371,7 +418,7 @@ impl<K: Object> Shared<K> {
     pub(crate) fn check_view(&self, id: ViewId) {
         let state = self.state.read();
         let view = state.view(id).expect("the view is there");
-        assert!(view.events.is_empty() && !view.passing);
+        assert!(view.events.is_empty() && view.same == 0 && !view.passing);
         let filled: Vec<u32> = state.store.iter().map(|(slot, _)| slot).collect();
         let visible = filled.iter().filter(|slot| view.visible.contains(**slot)).count();
         assert_eq!(visible, view.visible.len(), "a visible slot is empty");

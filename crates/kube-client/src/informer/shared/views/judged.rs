@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::{Stage, ViewId, ViewState};
 use crate::event::Event;
 use crate::informer::store::Change;
@@ -11,7 +13,8 @@ use crate::object::Object;
 /// What the filters of each view say of some changes.
 #[derive(Default)]
 pub(in crate::informer::shared) struct Judged {
-    columns: Vec<Column>,
+    // Most kinds have one view, and a step is made for each event: no memory is asked for then.
+    columns: SmallVec<[Column; 1]>,
 }
 
 /// What one view's filters say.
@@ -35,7 +38,7 @@ impl Judged {
     /// Forgets what is no longer current, and notes what there is to ask.
     pub(in crate::informer::shared) fn renew<K: Object>(&mut self, views: &[ViewState<K>]) {
         let mut known = std::mem::take(&mut self.columns);
-        self.columns.reserve_exact(views.len());
+        self.columns.reserve(views.len());
         for view in views {
             let at = known.iter().position(|column| column.is_of(view));
             self.columns.push(
@@ -82,23 +85,29 @@ impl Column {
     }
 }
 
-/// Shows each view what one change of the store came to.
+/// Shows each view what one change of the store came to: the events of the step from `told` on.
 pub(in crate::informer::shared) fn show<K: Object>(
     views: &mut [ViewState<K>],
     judged: &Judged,
     at: usize,
     slot: Option<u32>,
     events: &[Event<K>],
+    told: usize,
 ) {
     let Some(slot) = slot else { return };
     for (view, column) in views.iter_mut().zip(&judged.columns) {
-        view.show(slot, column.verdict(at), events);
+        view.show(slot, column.verdict(at), events, told);
     }
 }
 
-/// Shows each view that an object is gone.
-pub(in crate::informer::shared) fn show_gone<K: Object>(views: &mut [ViewState<K>], slot: u32, events: &[Event<K>]) {
+/// Shows each view that an object is gone: the events of the step from `told` on.
+pub(in crate::informer::shared) fn show_gone<K: Object>(
+    views: &mut [ViewState<K>],
+    slot: u32,
+    events: &[Event<K>],
+    told: usize,
+) {
     for view in views {
-        view.show(slot, Verdict::Hidden, events);
+        view.show(slot, Verdict::Hidden, events, told);
     }
 }

@@ -160,7 +160,7 @@ impl<K: Object> Shared<K> {
             view.passing = false;
             let mut deferred = Deferred::default();
             if view.is_live() {
-                view.publish(Fills::Nothing, &mut deferred);
+                view.publish(None, Fills::Nothing, &mut deferred);
             } else {
                 view.stage = Stage::Live;
                 let complete = view.is_complete(*unfilled, *excused);
