@@ -93,7 +93,7 @@ fn members_are_exchanged_in_one_epoch() {
         [0, 1].map(|half| {
             let keys = (0..4).map(|number| format!("k{}", number * 2 + half));
             let items = keys.map(|key| Item::new(&key, value));
-            rig.krt.static_collection(&format!("{value} {half}"), items)
+            rig.krt.static_collection(format!("{value} {half}"), items)
         })
     };
     let (old, new) = (generation(1), generation(2));
