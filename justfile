@@ -28,6 +28,10 @@ clippy:
 queue:
     .ci/run queue
 
+# the engine of collections alone, without Kubernetes
+engine:
+    .ci/run engine
+
 # documentation with broken links denied
 doc:
     .ci/run doc

@@ -7,6 +7,8 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod client;
+mod collections;
+mod control_plane;
 mod controller;
 mod delayed;
 mod discovery;
@@ -20,5 +22,6 @@ mod multi_kind;
 mod operator;
 mod queue;
 mod server;
+mod service_endpoints;
 mod testing;
 mod views;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use crate::engine::backlog::Compare;
 use crate::engine::id::NodeId;
 use crate::engine::ingress::{NodeInfo, Operation, State};
 use crate::engine::inside;
@@ -56,6 +57,7 @@ pub(crate) struct Inner<T> {
     published: Arc<Published<T>>,
     counters: Arc<Counters>,
     equal: Option<Equal<T>>,
+    same: Option<Equal<T>>,
     /// The indexes by name, and where they were made.
     indexes: Mutex<HashMap<String, &'static Location<'static>>>,
 }
@@ -106,7 +108,9 @@ impl<T: Keyed> Collection<T> {
         );
         let published = Arc::new(Published::new());
         let counters = Arc::new(Counters::new(Arc::clone(&name)));
-        let node = Cell::new(Arc::clone(&published), operator(Arc::clone(&counters)));
+        let operator = operator(Arc::clone(&counters));
+        let same = operator.same();
+        let node = Cell::new(Arc::clone(&published), operator);
         let (id, uid) = shared.ingress.write(State::new_node);
         let status = Arc::new(Status::new(name, uid));
         let info = NodeInfo {
@@ -124,6 +128,7 @@ impl<T: Keyed> Collection<T> {
                 published,
                 counters,
                 equal,
+                same,
                 indexes: Mutex::default(),
             }),
         }
@@ -411,6 +416,14 @@ impl<T: Keyed> Collection<T> {
 
     pub(crate) fn equal(&self) -> Option<Equal<T>> {
         self.inner.equal
+    }
+
+    /// How its values are compared for those who are told of them.
+    pub(crate) fn compare(&self) -> Compare<T> {
+        Compare {
+            equal: self.inner.equal,
+            same: self.inner.same,
+        }
     }
 
     pub(crate) fn is_of(&self, shared: &Arc<Shared>) -> bool {

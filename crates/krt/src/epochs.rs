@@ -5,13 +5,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::collection::Collection;
-use crate::engine::backlog::Load;
+use crate::engine::backlog::{Compare, Load};
 use crate::engine::gather::{Batches, Gathered, Member};
 use crate::engine::handler::{Call, Handler};
 use crate::engine::ingress::Operation;
 use crate::engine::panics;
 use crate::engine::pool::Job;
-use crate::engine::store::Equal;
 use crate::event::Batch;
 use crate::handlers::{MERGE_OVER, Registration, add_sink};
 use crate::join::Join;
@@ -188,7 +187,7 @@ macro_rules! together {
                 let collections = ($(self.$index.followed(),)+);
                 $(krt.check(&collections.$index);)+
                 let names = [$(collections.$index.name()),+];
-                let equal = ($(collections.$index.equal(),)+);
+                let equal = ($(collections.$index.compare(),)+);
                 let progress = Arc::clone(&krt.shared().progress);
                 let handler = Handler::new(names.join(" and ").into(), call, Some(MERGE_OVER), equal, progress);
                 let handler = Arc::new(handler);
@@ -204,7 +203,7 @@ macro_rules! together {
         impl<$($kind: Send + Sync + 'static),+> Batches for ($(Batch<$kind>,)+) {}
 
         impl<$($kind: Send + Sync + 'static),+> Load for ($(Batch<$kind>,)+) {
-            type Equal = ($(Option<Equal<$kind>>,)+);
+            type Equal = ($(Compare<$kind>,)+);
 
             fn len(&self) -> usize {
                 [$(self.$index.len()),+].iter().sum()

@@ -3,6 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::engine::panics;
+use crate::engine::planted::{self, Bug};
+use crate::engine::store::Equal;
+
 /// What happened to one object.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event<T> {
@@ -72,7 +76,8 @@ impl<T> Clone for Event<T> {
 ///
 /// # Guarantees
 ///
-/// One event for each key that differs between the state that the handler knew and the state of [`epoch`](Self::epoch). All
+/// One event for each key that differs between the state that the handler knew and the state of [`epoch`](Self::epoch); in a
+/// collection of objects of the API server, two if another object (another uid) has taken the name: `Deleted`, then `Added`. All
 /// handlers of a collection share the memory of a batch.
 pub struct Batch<T> {
     pub(crate) epoch: u64,
@@ -85,18 +90,45 @@ pub(crate) struct Told<T> {
     pub(crate) event: Event<T>,
 }
 
+impl<T> Told<T> {
+    /// The change from one state of a key to another. If `same` says that the two are not the same individual, one goes and the
+    /// other comes.
+    pub(crate) fn between(
+        key: Arc<str>,
+        old: Option<Arc<T>>,
+        new: Option<Arc<T>>,
+        same: Equal<T>,
+    ) -> impl Iterator<Item = Self> {
+        let is_other = match (&old, &new) {
+            (Some(old), Some(new)) if !planted::has(Bug::OneIndividual) => {
+                !panics::contain(|| same(old, new)).unwrap_or(true)
+            }
+            _ => false,
+        };
+        let events = if is_other {
+            [Event::between(old, None), Event::between(None, new)]
+        } else {
+            [Event::between(old, new), None]
+        };
+        events.into_iter().flatten().map(move |event| Self {
+            key: Arc::clone(&key),
+            event,
+        })
+    }
+}
+
 impl<T> Batch<T> {
     /// The epoch whose state the handler knows after this batch.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// The events, one for each key that changed.
+    /// The events of each key that changed.
     pub fn events(&self) -> impl ExactSizeIterator<Item = &Event<T>> {
         self.changes.iter().map(|told| &told.event)
     }
 
-    /// How many keys changed.
+    /// How many events there are.
     pub fn len(&self) -> usize {
         self.changes.len()
     }

@@ -80,7 +80,7 @@ impl<T: Keyed> HandlerBuilder<T> {
             name.into(),
             call,
             self.limit,
-            self.collection.equal(),
+            self.collection.compare(),
             Arc::clone(&progress),
         );
         let handler = Arc::new(handler);
@@ -92,7 +92,7 @@ impl<T: Keyed> HandlerBuilder<T> {
 
     /// Subscribes to the changes of each epoch. See [`Collection::subscribe`].
     pub fn subscribe(self) -> Subscription<T> {
-        let queue = Arc::new(Queue::new(self.limit, self.collection.equal()));
+        let queue = Arc::new(Queue::new(self.limit, self.collection.compare()));
         let sink = Box::new(Feed::new(&queue));
         let add = add_sink(&self.collection, sink, self.initial);
         self.collection.shared().operate(add);

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::collection::Collection;
 use crate::engine::operator::derive::{Derive, Input, Outputs};
@@ -75,6 +75,7 @@ impl Inner {
     fn close(&self) {
         let pending = self.shared.ingress.close();
         self.shared.pool.stop();
+        self.shared.forget_start();
         // What is dropped has handles, whose own ends are told to the ingress: no lock may be held.
         crate::engine::panics::drop_each([pending]);
         let engine = self.engine.lock().take();
@@ -126,6 +127,7 @@ impl Krt {
             return Err(Error::Thread(error.to_string()));
         }
         self.inner.shared.pool.start();
+        self.inner.shared.set_started();
         Ok(())
     }
 
@@ -345,7 +347,8 @@ fn engine_thread(mut engine: Box<Engine>, shared: &Arc<Shared>) {
         }
     }
     let ended = Ended(shared);
-    while let Some(cut) = shared.ingress.wait() {
+    let start = Instant::now();
+    while let Some(cut) = shared.ingress.wait(|| start.elapsed()) {
         engine.apply(cut);
     }
     crate::engine::panics::drop_each([engine]);

@@ -76,11 +76,11 @@
 //!
 //! # Status
 //!
-//! The engine and its collections are here: static ones, derived ones with one or many outputs for each input or with statuses,
-//! singletons, joins of fixed and of changing members, indexes and their groups, collections made inside of transformations,
-//! triggers, fetches by all filters, transactions, handlers of several collections, and streams. What is not built yet:
+//! The engine and its collections are here: sources from the API server and from files, static ones, derived ones with one or many
+//! outputs for each input or with statuses, singletons, joins of fixed and of changing members, indexes and their groups, collections
+//! made inside of transformations, triggers, fetches by all filters, transactions, handlers of several collections, and streams. What is
+//! not built yet:
 //!
-//! - sources from the API server, the traits for the types of Kubernetes, and files as sources;
 //! - the writer that brings the statuses of a status collection to the API server;
 //! - the debugging views and metrics.
 //!
@@ -101,8 +101,13 @@
 //! | `event`, `handlers` | what handlers are told, and how they are registered |
 //! | `epochs`, `subscription` | handlers of several collections; changes as a stream |
 //! | `unsynced` | why a collection is not synced |
+//! | `kube` | objects of the API server as sources, what the types of Kubernetes tell about themselves (feature `kube`) |
 //! | `testing` | what users need to test their transformations |
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(all(feature = "kube", feature = "files")),
+    allow(dead_code, reason = "what only sources with an upstream use")
+)]
 
 mod collection;
 mod engine;
@@ -110,6 +115,8 @@ mod epochs;
 mod error;
 mod event;
 mod fetch;
+#[cfg(feature = "files")]
+pub mod files;
 mod gate;
 mod group;
 mod handlers;
@@ -117,6 +124,8 @@ mod index;
 mod join;
 mod key;
 mod krt;
+#[cfg(feature = "kube")]
+pub mod kube;
 mod nested;
 mod options;
 mod query;
@@ -143,6 +152,8 @@ pub use epochs::{Epoch, Follow, Together};
 pub use error::Error;
 pub use event::{Batch, Event};
 pub use fetch::{Context, Fetched, Read};
+#[cfg(feature = "files")]
+pub use files::{FileCollection, FileSingleton};
 pub use gate::WithEq;
 pub use group::{Group, GroupKey, Groups};
 pub use handlers::{HandlerBuilder, Registration};
@@ -150,6 +161,8 @@ pub use index::{Index, Keys};
 pub use join::Join;
 pub use key::KeyRef;
 pub use krt::{Builder, Krt};
+#[cfg(feature = "kube")]
+pub use kube::InformerCollection;
 pub use nested::Lend;
 pub use options::Options;
 pub use query::Query;

@@ -20,8 +20,22 @@ pub(crate) struct Shared {
     pub(crate) progress: Arc<Progress>,
     pub(crate) pool: Arc<Pool>,
     applied: Mutex<Applied>,
+    start: Mutex<Start>,
     /// All handlers there may be.
     jobs: Mutex<Vec<Weak<dyn Job>>>,
+}
+
+/// Whether the engine has been started, and what is to be done then.
+enum Start {
+    Waiting(Vec<Box<dyn FnOnce() + Send>>),
+    Started,
+    Ended,
+}
+
+impl Default for Start {
+    fn default() -> Self {
+        Self::Waiting(Vec::new())
+    }
 }
 
 /// How far the engine is.
@@ -46,6 +60,7 @@ impl Shared {
             pins: Pins::default(),
             progress,
             applied: Mutex::default(),
+            start: Mutex::default(),
             jobs: Mutex::default(),
         }
     }
@@ -54,6 +69,42 @@ impl Shared {
     pub(crate) fn operate(&self, operation: Operation) {
         let refused = self.ingress.write(|state| state.push(operation));
         panics::drop_each(refused);
+    }
+
+    /// Does something once the engine is started, or at once if it has been. It is dropped if the engine ends before.
+    pub(crate) fn on_start(&self, begin: Box<dyn FnOnce() + Send>) {
+        let mut begin = Some(begin);
+        let is_started = match &mut *self.start.lock() {
+            Start::Waiting(waiting) => {
+                waiting.extend(begin.take());
+                false
+            }
+            Start::Started => true,
+            Start::Ended => false,
+        };
+        if let Some(begin) = begin.filter(|_| is_started) {
+            begin();
+        }
+    }
+
+    pub(crate) fn set_started(&self) {
+        let waiting = match &mut *self.start.lock() {
+            Start::Started | Start::Ended => return,
+            start @ Start::Waiting(_) => std::mem::replace(start, Start::Started),
+        };
+        if let Start::Waiting(waiting) = waiting {
+            for begin in waiting {
+                begin();
+            }
+        }
+    }
+
+    /// Nothing is begun any more.
+    pub(crate) fn forget_start(&self) {
+        let before = std::mem::replace(&mut *self.start.lock(), Start::Ended);
+        if let Start::Waiting(waiting) = before {
+            panics::drop_each(waiting);
+        }
     }
 
     pub(crate) fn applied(&self) -> Applied {

@@ -62,14 +62,33 @@ impl<T: Keyed> StaticCollection<T> {
             let key = key_of(&*item, &options.name, &shared.hashing);
             buffer.set(&key, item, Touch::IfDifferent);
         }
-        let collection = Collection::add(shared, options, Vec::new(), Some(equal), |_| {
-            Box::new(Source::new(Some(equal)))
-        });
+        Self::add(krt, options, buffer, Source::new(Some(equal)), equal)
+    }
+
+    fn add(krt: &Krt, options: Options, buffer: SourceBuffer<T>, source: Source<T>, equal: Equal<T>) -> Self {
+        let shared = krt.shared();
+        let collection = Collection::add(shared, options, Vec::new(), Some(equal), |_| Box::new(source));
         let refused = shared
             .ingress
             .write(|state| state.add_source(collection.id(), Box::new(buffer)));
         panics::drop_each(refused);
         Self { collection }
+    }
+
+    /// A source as those of an API server are: whose objects are individuals.
+    #[cfg(test)]
+    pub(crate) fn of_individuals(krt: &Krt, name: &str, synced: bool, same: fn(&T, &T) -> bool) -> Self
+    where
+        T: PartialEq,
+    {
+        let source = Source::new(Some(T::eq)).telling_apart(same);
+        Self::add(krt, name.into(), SourceBuffer::new(synced), source, T::eq)
+    }
+
+    /// Sets another version of an object, which may be equal.
+    #[cfg(test)]
+    pub(crate) fn set_version(&self, item: T) {
+        self.set(Arc::new(item), Touch::IfOther);
     }
 
     pub(crate) fn key(&self, item: &T) -> Key {
@@ -116,8 +135,7 @@ impl<T: Keyed> StaticCollection<T> {
     pub fn delete<'k>(&self, key: impl Into<KeyRef<'k>>) {
         let key = key.into();
         let hash = self.shared().hashing.key(key);
-        let text = key.to_arc();
-        panics::drop_each(self.write(|buffer| buffer.delete(hash, &text)));
+        panics::drop_each(self.write(|buffer| buffer.delete(hash, key)));
     }
 
     /// Deletes the objects for which the function says so, all at once. The function is called without locks, and again for all

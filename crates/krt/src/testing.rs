@@ -1,5 +1,7 @@
 //! What users need to test transformations: an engine that is driven step by step, without threads.
 
+use std::time::Duration;
+
 use crate::engine::Engine;
 use crate::engine::inside;
 use crate::error::Error;
@@ -28,6 +30,8 @@ use crate::krt::Krt;
 pub struct Stepper {
     krt: Krt,
     engine: Box<Engine>,
+    /// How long the engine has been running, as far as it knows.
+    time: Duration,
 }
 
 impl Stepper {
@@ -38,15 +42,31 @@ impl Stepper {
     /// [`Error::NotStartable`] if it was started, has ended, or has a stepper already.
     pub fn new(krt: &Krt) -> Result<Self, Error> {
         let engine = krt.take_engine().ok_or(Error::NotStartable)?;
+        krt.shared().set_started();
         Ok(Self {
             krt: krt.clone(),
             engine,
+            time: Duration::ZERO,
         })
     }
 
     /// Applies what was written; tells whether there was anything. Handlers are not called.
     pub fn step(&mut self) -> bool {
+        self.pass(Duration::ZERO);
         self.engine.step()
+    }
+
+    /// Lets time pass, for the timeouts of sources; without it, none does. What is due then is applied by the next step.
+    pub fn advance(&mut self, time: Duration) {
+        // What was asked for until now counts from now.
+        self.pass(Duration::ZERO);
+        self.pass(time);
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.time += time;
+        let now = self.time;
+        self.krt.shared().ingress.look(|state| state.pass(now));
     }
 
     /// Calls the handlers with what waits for them; tells whether there was anything.

@@ -4,10 +4,14 @@ mod conformance;
 mod cycles;
 mod derived;
 mod epochs;
+#[cfg(feature = "files")]
+mod files;
 mod filters;
 mod graphs;
 mod groups;
 mod handlers;
+#[cfg(feature = "kube")]
+mod informers;
 mod joins;
 mod lifecycle;
 mod nested;

@@ -219,7 +219,7 @@ impl<T: Keyed> Pending for Writing<'_, T> {
             return None;
         };
         let id = self.source.id();
-        let latest = self.source.shared().ingress.read(|state| {
+        let latest = self.source.shared().ingress.look(|state| {
             let buffer = state.buffer::<SourceBuffer<T>>(id)?;
             Some((buffer.version(), buffer.latest()))
         });
@@ -292,9 +292,13 @@ impl<T: Keyed> Pending for Writing<'_, T> {
                     replaced.extend(buffer.set(key, item, *touch));
                 }
             }
-            Write::Delete(key) => replaced.extend(buffer.delete(key.hash, &key.text)),
+            Write::Delete(key) => replaced.extend(buffer.delete(key.hash, KeyRef::Plain(&key.text))),
             Write::DeleteWhere { found, .. } => {
-                replaced.extend(found.iter().filter_map(|key| buffer.delete(key.hash, &key.text)));
+                replaced.extend(
+                    found
+                        .iter()
+                        .filter_map(|key| buffer.delete(key.hash, KeyRef::Plain(&key.text))),
+                );
             }
             Write::Reset(items) => {
                 replaced.extend(buffer.clear());

@@ -170,7 +170,8 @@ pub use crate::filter::{
 pub use crate::informer::dispatch::HandlerStats;
 pub use crate::informer::factory::Informers;
 pub use crate::informer::handler::{
-    BlockingHandler, EventHandler, Handled, HandlerOptions, RunsOn, on_batch, on_batch_async, on_event, on_event_async,
+    BlockingHandler, EventHandler, Handled, HandlerOptions, RunsOn, Steps, on_batch, on_batch_async, on_event,
+    on_event_async,
 };
 pub use crate::informer::index::{Index, IndexDef};
 pub use crate::informer::options::{InformerOptions, InitialList, ListMode, Namespaces, OnUndecodable};

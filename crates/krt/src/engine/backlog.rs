@@ -16,6 +16,22 @@ use super::planted::{self, Bug};
 use super::store::Equal;
 use crate::event::{Batch, Event, Told};
 
+/// How the values of a collection are compared for those who are told of them.
+pub(crate) struct Compare<T> {
+    /// Whether nothing has to be told.
+    pub(crate) equal: Option<Equal<T>>,
+    /// Tells one individual from another of its key, where that matters: the change is told as a delete and an add then.
+    pub(crate) same: Option<Equal<T>>,
+}
+
+impl<T> Clone for Compare<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Compare<T> {}
+
 /// What a consumer gets at once.
 pub(crate) trait Load: Send + Sized + 'static {
     /// How the values in it are compared.
@@ -155,13 +171,13 @@ struct Net<T> {
 }
 
 impl<T: Send + Sync + 'static> Load for Batch<T> {
-    type Equal = Option<Equal<T>>;
+    type Equal = Compare<T>;
 
     fn len(&self) -> usize {
         Self::len(self)
     }
 
-    fn merge(mut backlog: Vec<Self>, equal: Option<Equal<T>>) -> Self {
+    fn merge(mut backlog: Vec<Self>, Compare { equal, same }: Compare<T>) -> Self {
         if backlog.len() == 1
             && let Some(only) = backlog.pop()
         {
@@ -197,16 +213,16 @@ impl<T: Send + Sync + 'static> Load for Batch<T> {
             }
             panics::drop_each([batch]);
         }
-        let told = nets.into_iter().filter_map(|net| {
+        let told = nets.into_iter().flat_map(|net| {
             if let (Some(old), Some(new)) = (&net.old, &net.new)
                 && !net.touched
                 && is_same(old, new)
             {
                 panics::drop_each([net]);
-                return None;
+                return None.into_iter().chain(None);
             }
-            let event = Event::between(net.old, net.new)?;
-            Some(Told { key: net.key, event })
+            let mut events = Told::between(net.key, net.old, net.new, same.unwrap_or(|_, _| true));
+            events.next().into_iter().chain(events.next())
         });
         Self {
             epoch,

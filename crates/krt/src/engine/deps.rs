@@ -295,7 +295,7 @@ impl Deps {
             }
             in_rows += dep.rows.len();
         }
-        assert_eq!(in_rows, self.rows.values().map(Vec::len).sum());
+        assert_eq!(in_rows, self.rows.values().map(Vec::len).sum::<usize>());
         assert!(self.rows.values().all(|row| !row.is_empty()));
         let linked: usize = self.slots.iter().flatten().map(|dep| dep.links.len()).sum();
         assert_eq!(linked, self.links.len() - self.free_links.len());

@@ -169,6 +169,9 @@ struct Held<K, T> {
     position: u32,
 }
 
+/// The values of one object.
+type Several<K, T> = SmallVec<[Arc<Value<K, T>>; 1]>;
+
 /// Gathers the values that are named for an object, given those that it had. Nothing is looked up, or counted, for as long as they
 /// are the same.
 struct Found<'a, K, T> {
@@ -177,7 +180,7 @@ struct Found<'a, K, T> {
     /// How many of the first ones are those that are held.
     same: usize,
     /// The others, from there on.
-    others: SmallVec<[Arc<Value<K, T>>; 1]>,
+    others: Several<K, T>,
 }
 
 impl<K: IndexKey, T: 'static> Found<'_, K, T> {
@@ -189,7 +192,7 @@ impl<K: IndexKey, T: 'static> Found<'_, K, T> {
     }
 
     /// The values, unless they are those that are held.
-    fn changed(self) -> Option<SmallVec<[Arc<Value<K, T>>; 1]>> {
+    fn changed(self) -> Option<Several<K, T>> {
         if self.others.is_empty() && self.same == self.held.len() {
             return None;
         }
@@ -325,7 +328,7 @@ impl<K: IndexKey, T: Send + Sync + 'static> StoreIndex<T> for TypedIndex<K, T> {
             }
             entries += held.len();
         }
-        assert_eq!(entries, self.postings.iter().map(Vec::len).sum());
+        assert_eq!(entries, self.postings.iter().map(Vec::len).sum::<usize>());
         assert!(self.values.len() >= self.postings.iter().filter(|posting| !posting.is_empty()).count());
     }
 }

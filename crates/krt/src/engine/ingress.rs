@@ -7,6 +7,7 @@
 //! what is replaced is handed to the caller to be dropped.
 
 use std::any::Any;
+use std::time::Duration;
 
 use super::id::NodeId;
 use super::node::Node;
@@ -46,6 +47,16 @@ pub(crate) trait Buffer: Send {
     fn as_any(&mut self) -> &mut dyn Any;
     /// Takes the changes, for the node to [ingest](super::node::Node::ingest).
     fn take(&mut self) -> Box<dyn Any + Send>;
+    /// The source counts as synced from now on, whether it is or not.
+    fn time_is_up(&mut self);
+}
+
+/// When a source counts as synced, at the latest.
+struct Timeout {
+    node: NodeId,
+    after: Duration,
+    /// The time at which that is; `None` until the driver of the engine has told what time it is.
+    at: Option<Duration>,
 }
 
 struct Source {
@@ -62,6 +73,7 @@ pub(crate) struct State {
     changed: Vec<NodeId>,
     /// What was written to sources before they were stopped.
     last: Vec<(NodeId, Box<dyn Any + Send>)>,
+    timeouts: Vec<Timeout>,
     /// Node numbers that may be given out again.
     free: Vec<u32>,
     next: u32,
@@ -105,7 +117,8 @@ impl Ingress {
     pub(crate) fn write<R>(&self, write: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.state.lock();
         let result = write(&mut state);
-        state.written += 1;
+        // What leaves nothing to take is not waited for.
+        state.written += u64::from(state.has_work());
         // A thread that is awake looks again before it sleeps.
         let wake = std::mem::take(&mut state.asleep);
         drop(state);
@@ -115,9 +128,9 @@ impl Ingress {
         result
     }
 
-    /// Looks at something under the lock.
-    pub(crate) fn read<R>(&self, read: impl FnOnce(&mut State) -> R) -> R {
-        read(&mut self.state.lock())
+    /// Does something under the lock that is no write.
+    pub(crate) fn look<R>(&self, look: impl FnOnce(&mut State) -> R) -> R {
+        look(&mut self.state.lock())
     }
 
     /// The number up to which everything must be applied for all writes to be. Some writes leave nothing to apply, such as those to a source
@@ -131,18 +144,26 @@ impl Ingress {
         self.state.lock().take()
     }
 
-    /// Waits for something to take; `None` once the ingress is closed.
-    pub(crate) fn wait(&self) -> Option<Cut> {
+    /// Waits for something to take; `None` once the ingress is closed. `now` tells how long the engine has been running.
+    pub(crate) fn wait(&self, now: impl Fn() -> Duration) -> Option<Cut> {
         let mut state = self.state.lock();
         loop {
             if state.closed {
                 return None;
             }
+            let next = if state.timeouts.is_empty() {
+                None
+            } else {
+                state.pass(now())
+            };
             if state.has_work() {
                 return Some(state.take());
             }
             state.asleep = true;
-            state = self.wake.wait(state);
+            state = match next {
+                None => self.wake.wait(state),
+                Some(after) => self.wake.wait_timeout(state, after).0,
+            };
         }
     }
 
@@ -155,6 +176,7 @@ impl Ingress {
         self.write(|state| {
             state.closed = true;
             state.changed.clear();
+            state.timeouts.clear();
             (
                 std::mem::take(&mut state.operations),
                 std::mem::take(&mut state.sources),
@@ -222,6 +244,36 @@ impl State {
         source.buffer.as_any().downcast_ref()
     }
 
+    /// A source counts as synced once this time has passed, from now or from the start of the engine if that is later.
+    pub(crate) fn add_timeout(&mut self, node: NodeId, after: Duration) {
+        if !self.closed {
+            self.timeouts.push(Timeout { node, after, at: None });
+        }
+    }
+
+    /// It is `now` so long after the start of the engine. Tells how long it is to the next timeout.
+    pub(crate) fn pass(&mut self, now: Duration) -> Option<Duration> {
+        let mut timeouts = std::mem::take(&mut self.timeouts);
+        let due = timeouts.extract_if(.., |timeout| {
+            let (node, after) = (timeout.node, timeout.after);
+            let at = *timeout.at.get_or_insert_with(|| now.saturating_add(after));
+            let source = self.sources.get(node.index()).and_then(Option::as_ref);
+            at <= now || source.is_none()
+        });
+        let due: Vec<NodeId> = due.map(|timeout| timeout.node).collect();
+        for node in due {
+            if let Some(Some(source)) = self.sources.get_mut(node.index()) {
+                source.buffer.time_is_up();
+                if !std::mem::replace(&mut source.is_changed, true) {
+                    self.changed.push(node);
+                }
+            }
+        }
+        let next = timeouts.iter().filter_map(|timeout| timeout.at).min();
+        self.timeouts = timeouts;
+        next.map(|at| at.saturating_sub(now))
+    }
+
     /// The buffer of a source, which counts as changed. `None` after the end.
     pub(crate) fn source<B: 'static>(&mut self, node: NodeId) -> Option<&mut B> {
         let source = self.sources.get_mut(node.index())?.as_mut()?;
@@ -241,6 +293,7 @@ impl State {
     /// Forgets the buffer of a source.
     pub(crate) fn remove_source(&mut self, node: NodeId) -> impl Sized + use<> {
         self.changed.retain(|changed| *changed != node);
+        self.timeouts.retain(|timeout| timeout.node != node);
         self.sources
             .get_mut(node.index())
             .and_then(Option::take)

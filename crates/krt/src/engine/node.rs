@@ -16,7 +16,7 @@ use super::pins;
 use super::published::Published;
 use super::schedule::Schedule;
 use super::sink::{Delivery, Sink};
-use super::store::{IdsFrom, Store, StoreIndex};
+use super::store::{Equal, IdsFrom, Store, StoreIndex};
 use super::{Meta, Nodes, panics};
 use crate::event::{Batch, Event, Told};
 use crate::shared::Shared;
@@ -82,6 +82,10 @@ pub(crate) trait Operator<T>: Send {
     fn end(&mut self, _deps: &mut Deps, _graph: &mut Graph) {}
     fn ids(&self) -> IdsFrom {
         IdsFrom::Store
+    }
+    /// Tells whether two values of a key are the same individual, if handlers are to be told.
+    fn same(&self) -> Option<Equal<T>> {
+        None
     }
     #[cfg(test)]
     fn check_invariants(&self, _store: &Store<T>) {}
@@ -287,14 +291,23 @@ impl<T: Send + Sync + 'static> Node for Cell<T> {
             }
             return self.drop_values();
         }
-        let told = delta.into_iter().filter_map(|change| {
-            let event = Event::between(change.old, change.new)?;
-            Some(Told {
-                key: change.key.text,
-                event,
-            })
-        });
-        let changes: Arc<Vec<_>> = Arc::new(told.collect());
+        let same = self.operator.as_ref().and_then(|operator| operator.same());
+        let told: Vec<_> = if let Some(same) = same {
+            let told = delta
+                .into_iter()
+                .flat_map(|change| Told::between(change.key.text, change.old, change.new, same));
+            told.collect()
+        } else {
+            let told = delta.into_iter().filter_map(|change| {
+                let event = Event::between(change.old, change.new)?;
+                Some(Told {
+                    key: change.key.text,
+                    event,
+                })
+            });
+            told.collect()
+        };
+        let changes = Arc::new(told);
         let batch = || {
             let changes = Arc::clone(&changes);
             Waiting::new(epoch, Batch { epoch, changes }, synced)

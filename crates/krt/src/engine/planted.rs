@@ -37,6 +37,10 @@ pub(crate) enum Bug {
     OrderById,
     /// An equal value that was set counts as no change.
     LostTouch,
+    /// A value that stands for another version counts as no change if it is equal.
+    LostVersion,
+    /// Handlers are told an update where another individual has taken the key.
+    OneIndividual,
     /// A run that discards its result loses what it fetched.
     DiscardedDependencies,
     /// A new edge to what is not final yet is taken as final.

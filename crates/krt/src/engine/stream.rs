@@ -3,16 +3,15 @@
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use super::backlog::{Backlog, Load, Waiting};
+use super::backlog::{Backlog, Compare, Load, Waiting};
 use super::panics;
 use super::sink::{Delivery, Sink};
-use super::store::Equal;
 use crate::event::Batch;
 use crate::sync::Mutex;
 
 pub(crate) struct Queue<T> {
     state: Mutex<State<T>>,
-    equal: Option<Equal<T>>,
+    equal: Compare<T>,
 }
 
 struct State<T> {
@@ -26,7 +25,7 @@ struct State<T> {
 }
 
 impl<T: Send + Sync + 'static> Queue<T> {
-    pub(crate) fn new(limit: Option<usize>, equal: Option<Equal<T>>) -> Self {
+    pub(crate) fn new(limit: Option<usize>, equal: Compare<T>) -> Self {
         Self {
             state: Mutex::new(State {
                 backlog: Backlog::new(limit),

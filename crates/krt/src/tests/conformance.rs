@@ -22,7 +22,7 @@ trait Subject: Sized {
 }
 
 /// Longer than anything takes.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// `+key`, `~key`, `-key`.
 fn sign<T: Keyed>(event: &Event<T>) -> String {

@@ -31,12 +31,12 @@ fn lender(name: &str, items: &Collection<Item>) -> Lender {
     }
 }
 
-fn summed(items: &[Arc<Item>]) -> Option<Item> {
+fn summed(items: &[Arc<Item>]) -> Item {
     let value = items.iter().fold(0, |all, item| all * 10 + item.value);
-    Some(Item {
+    Item {
         value,
         ..(*items[0]).clone()
-    })
+    }
 }
 
 // [K19] members come and go: an update, and a delete with the last one; added again it is Added
@@ -47,7 +47,9 @@ fn members_of_a_nested_join_come_and_go() {
     let two = items(&rig, "two", &[("a", 2)]);
     let lenders = rig.krt.static_collection("lenders", [lender("2", &two)]);
     let first = rig.krt.nested_join("first", &lenders);
-    let merged = rig.krt.nested_join_with_merge("merged", &lenders, summed);
+    let merged = rig
+        .krt
+        .nested_join_with_merge("merged", &lenders, |items| Some(summed(items)));
     let (log, merges) = (Log::default(), Log::default());
     let (registration, more) = (log.follow(&first), merges.follow(&merged));
     rig.settle();

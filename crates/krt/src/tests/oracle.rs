@@ -32,7 +32,7 @@ pub(super) fn number(variable: &str, otherwise: u64) -> u64 {
     given.map_or(otherwise, |given| given.parse().unwrap())
 }
 
-// [K8] [K9] [K11] [K12] [K13] [K14] [K17] [K18] [K19] [K20] [K25] [K32] [K34] whatever is done to whatever graph, the engine agrees with its rules
+// [K8] [K9] [K11] [K12] [K13] [K14] [K17] [K18] [K19] [K20] [K25] [K30] [K32] [K34] whatever is done to whatever graph, the engine agrees with its rules
 #[test]
 fn every_history_agrees_with_the_model() {
     let first = number("ORACLE_SEED", 1);
@@ -69,6 +69,8 @@ fn every_planted_bug_is_found() {
         Bug::ProjectionFirst,
         Bug::OrderById,
         Bug::LostTouch,
+        Bug::LostVersion,
+        Bug::OneIndividual,
         Bug::DiscardedDependencies,
         Bug::NotSuperseded,
         Bug::EmptyGroup,

@@ -36,6 +36,20 @@ pub(super) fn started() -> Krt {
 
 // [K36] settled: all earlier writes are applied and handled
 #[test]
+fn settled_is_not_waited_for_after_what_leaves_nothing_to_do() {
+    let krt = started();
+    let source = krt.static_collection("source", [Item::new("a", 1)]);
+    krt.wait_settled_blocking(LONG).unwrap();
+    source.stop();
+    krt.wait_settled_blocking(LONG).unwrap();
+    // Nobody takes this any more.
+    source.update(Item::new("b", 1));
+    krt.wait_settled_blocking(LONG).unwrap();
+    block_on(krt.settled());
+    assert_eq!(content(&source), ["a=1"]);
+}
+
+#[test]
 fn settled_means_that_handlers_have_handled_all_earlier_writes() {
     let krt = started();
     let source = krt.static_collection::<Item>("source", []);

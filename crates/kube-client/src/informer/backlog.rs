@@ -24,7 +24,7 @@ use crate::informer::returns::Returns;
 use crate::key::ObjectKey;
 use crate::object::Object;
 
-/// The most events that one [`Backlog::take`] gives out.
+/// The most events that one [`Backlog::take`] gives out, unless whole steps are asked for.
 pub(crate) const TAKE: usize = 256;
 
 /// Pending events, oldest first.
@@ -36,6 +36,8 @@ pub(crate) struct Backlog<K> {
     len: usize,
     exempt: Exempt,
     limit: usize,
+    // The most events that are taken at once.
+    most: usize,
     coalesced: u64,
 }
 
@@ -165,8 +167,15 @@ impl<K: Object> Backlog<K> {
             len: 0,
             exempt: Exempt::default(),
             limit,
+            most: TAKE,
             coalesced: 0,
         }
+    }
+
+    /// The same, from which each batch, or all that was merged, is taken at once: what is taken ends where a batch ended.
+    pub(crate) fn in_whole_steps(mut self) -> Self {
+        self.most = usize::MAX;
+        self
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -219,21 +228,22 @@ impl<K: Object> Backlog<K> {
     #[must_use = "drop it after the lock is released"]
     pub(crate) fn clear(&mut self) -> Self {
         let mut empty = Self::new(self.limit);
+        empty.most = self.most;
         empty.coalesced = self.coalesced;
         std::mem::replace(self, empty)
     }
 
-    /// The oldest events, at most [`TAKE`].
+    /// The oldest events, at most [`TAKE`] or of whole steps.
     pub(crate) fn take(&mut self) -> Option<Taken<K>> {
         let taken = if let Some(merged) = &mut self.merged {
-            let events = merged.take(TAKE);
+            let events = merged.take(self.most);
             if merged.live == 0 {
                 self.merged = None;
             }
             Taken::whole(events.into())
         } else {
             let front = self.batches.front_mut()?;
-            let end = front.range.end.min(front.range.start + TAKE);
+            let end = front.range.end.min(front.range.start.saturating_add(self.most));
             let taken = Taken {
                 batch: front.batch.clone(),
                 range: front.range.start..end,

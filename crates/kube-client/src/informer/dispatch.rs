@@ -14,7 +14,7 @@ use crate::error::Stopped;
 use crate::event::Event;
 use crate::informer::backlog::{Backlog, Batch, Exempt, Taken};
 use crate::informer::deferred::Deferred;
-use crate::informer::handler::HandlerOptions;
+use crate::informer::handler::{HandlerOptions, Steps};
 use crate::informer::metrics::{HandlerMetrics, Reported};
 use crate::object::Object;
 use crate::serialize::seconds;
@@ -112,7 +112,10 @@ impl<K: Object> HandlerQueue<K> {
             name: options.name.into_owned(),
             metrics: HandlerMetrics::default(),
             state: Mutex::new(State {
-                backlog: Backlog::new(options.coalesce_above),
+                backlog: match options.steps {
+                    Steps::Parts => Backlog::new(options.coalesce_above),
+                    Steps::Whole => Backlog::new(options.coalesce_above).in_whole_steps(),
+                },
                 filled: false,
                 left: Exempt::default(),
                 synced: false,

@@ -32,6 +32,7 @@ use crate::event::Event;
 /// | a fresh list after a break (relist) | only the difference, all of it in one step: unchanged objects say nothing, what vanished is `Deleted { stale: true }` |
 /// | the server's storage was restored from a backup | as a relist, but unchanged versions count for nothing: `Updated` to what the server has now, older as it may be, and `Added` for what had been deleted since |
 /// | the server refuses the watch for good (403, 404 after the kind was uninstalled, 405) | nothing: the cache stays as it is, and what vanishes meanwhile is told once a list works again. 405 is final. The reason stands in the informer's statistics |
+/// | many objects change in one step of the cache, by a relist or a filter | one call or several; with [`whole_steps`](HandlerOptions::whole_steps), one |
 /// | the handler lags, up to [`coalesce_above`](HandlerOptions::coalesce_above) changes | every change |
 /// | it lags further | the net change per key, at the place of the key's first pending event: at most `Deleted` and then `Added`. `old` is always what the handler was last told; what was added and deleted meanwhile is never told |
 /// | [resync](HandlerOptions::resync_every) | `Updated` with `old` and `new` the same `Arc`, per cached object, to this handler alone |
@@ -311,6 +312,21 @@ pub struct HandlerOptions {
     /// state was handled, one comes late, as soon as the handler is ready, and the others not at all. A change of an object is told before or after it in the order of the cache, never out of
     /// order. A stream is told when it is polled.
     pub resync_every: Duration,
+    /// Whether what changed in one step of the cache may be handed over in parts. Default: it may.
+    pub steps: Steps,
+}
+
+/// How a handler is given what changed in one step of the cache: a fresh list, say, or what a filter shows from now on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Steps {
+    /// In parts of a few hundred events, so that a handler lets its neighbours run.
+    #[default]
+    Parts,
+    /// Never in parts: after each call, what the handler was told is a state that the cache had. For those who keep a copy of it
+    /// that others read. The handler's [`batch_size`](EventHandler::batch_size) has to allow it, and a call may take as many
+    /// events as there are objects.
+    Whole,
 }
 
 impl Default for HandlerOptions {
@@ -319,6 +335,7 @@ impl Default for HandlerOptions {
             name: Cow::Borrowed("handler"),
             coalesce_above: 1024,
             resync_every: Duration::ZERO,
+            steps: Steps::Parts,
         }
     }
 }
@@ -343,6 +360,13 @@ impl HandlerOptions {
     #[must_use]
     pub fn resync_every(mut self, period: Duration) -> Self {
         self.resync_every = period;
+        self
+    }
+
+    /// Hands over whole steps of the cache: see [`Steps::Whole`].
+    #[must_use]
+    pub fn whole_steps(mut self) -> Self {
+        self.steps = Steps::Whole;
         self
     }
 

@@ -73,7 +73,8 @@ impl Parked {
             assert!(sources.iter().all(|source| self.sources[source].contains(input)));
         }
         let back: usize = self.sources.values().map(BTreeSet::len).sum();
-        assert_eq!(back, self.inputs.values().map(|input| input.sources.len()).sum());
+        let there: usize = self.inputs.values().map(|input| input.sources.len()).sum();
+        assert_eq!(back, there);
         assert!(self.sources.values().all(|inputs| !inputs.is_empty()));
     }
 }

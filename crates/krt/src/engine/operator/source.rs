@@ -1,13 +1,17 @@
-//! A collection whose content the program sets, and the buffer in which its writes wait for the engine.
+//! A collection whose content comes from outside, and the buffer in which what is written to it waits for the engine.
 //!
 //! # Design
 //!
 //! The buffer knows the latest value of each key, so that writes that read (delete what matches) are exact in the program's
 //! order. It also gives out the ids of the collection's objects: a key is looked up once, when it is written, and the engine finds
 //! the object by number. A key's id is free again once the engine has taken its delete.
+//!
+//! What fills a source may be an upstream with a life of its own, which the engine's end of the source ends: see
+//! [`Source::fed_by`].
 
 use std::any::Any;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use hashbrown::HashTable;
 
@@ -16,7 +20,7 @@ use super::super::ingress::Buffer;
 use super::super::node::{Operator, Run, Step};
 use super::super::planted::{self, Bug};
 use super::super::store::{Equal, IdsFrom, Store};
-use crate::key::Key;
+use crate::key::{Key, KeyRef};
 
 struct Entry<T> {
     key: Key,
@@ -25,8 +29,8 @@ struct Entry<T> {
     is_queued: bool,
     /// The engine does not know the key yet.
     is_new: bool,
-    /// Dependants and handlers are told even if nothing changed.
-    is_touched: bool,
+    /// Of the writes since the engine took the last one.
+    touch: Touch,
 }
 
 /// One key's writes, coalesced.
@@ -35,7 +39,7 @@ struct Write<T> {
     /// Of a key that is new.
     key: Option<Key>,
     value: Option<Arc<T>>,
-    is_touched: bool,
+    touch: Touch,
 }
 
 /// What the engine takes from a buffer.
@@ -53,13 +57,19 @@ pub(crate) struct SourceBuffer<T> {
     synced: bool,
     /// Counts the writes.
     version: u64,
+    /// Set if it counts as synced only because its time was up.
+    timed_out: Arc<AtomicBool>,
 }
 
-/// Whether an equal value counts as a change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Whether an equal value counts as a change. Of several writes to a key, the last one in this order counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Touch {
-    Always,
+    /// If it is not equal.
     IfDifferent,
+    /// If it is not the same value in the same place.
+    IfOther,
+    /// In any case: dependants and handlers are told even if nothing changed.
+    Always,
 }
 
 impl<T: Send + Sync + 'static> SourceBuffer<T> {
@@ -71,13 +81,19 @@ impl<T: Send + Sync + 'static> SourceBuffer<T> {
             queued: Vec::new(),
             synced,
             version: 0,
+            timed_out: Arc::default(),
         }
     }
 
-    fn find(&self, hash: u64, key: &str) -> Option<u32> {
+    /// Whether the source counts as synced only because its time was up. Shared by all who ask.
+    pub(crate) fn timed_out(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.timed_out)
+    }
+
+    fn find(&self, hash: u64, key: KeyRef<'_>) -> Option<u32> {
         let is = |id: &u32| {
             let entry = self.entries[*id as usize].as_ref();
-            entry.is_some_and(|entry| *entry.key.text == *key)
+            entry.is_some_and(|entry| key.is(&entry.key.text))
         };
         self.table.find(hash, is).copied()
     }
@@ -86,13 +102,25 @@ impl<T: Send + Sync + 'static> SourceBuffer<T> {
     pub(crate) fn set(&mut self, key: &Key, value: Arc<T>, touch: Touch) -> Option<Arc<T>> {
         self.version += 1;
         let id = self
-            .find(key.hash, &key.text)
+            .find(key.hash, KeyRef::Plain(&key.text))
             .unwrap_or_else(|| self.insert(key.clone()));
         self.write(id, Some(value), touch)
     }
 
+    /// Sets the value of a key that is only kept if it is new.
+    pub(crate) fn set_lent(&mut self, hash: u64, key: KeyRef<'_>, value: Arc<T>, touch: Touch) -> Option<Arc<T>> {
+        self.version += 1;
+        let id = self.find(hash, key).unwrap_or_else(|| {
+            self.insert(Key {
+                text: key.to_arc(),
+                hash,
+            })
+        });
+        self.write(id, Some(value), touch)
+    }
+
     /// Deletes a key; returns its value, to be dropped without the lock.
-    pub(crate) fn delete(&mut self, hash: u64, key: &str) -> Option<Arc<T>> {
+    pub(crate) fn delete(&mut self, hash: u64, key: KeyRef<'_>) -> Option<Arc<T>> {
         self.version += 1;
         let id = self.find(hash, key)?;
         self.write(id, None, Touch::IfDifferent)
@@ -121,7 +149,7 @@ impl<T: Send + Sync + 'static> SourceBuffer<T> {
             value: None,
             is_queued: false,
             is_new: true,
-            is_touched: false,
+            touch: Touch::IfDifferent,
         });
         let entries = &self.entries;
         self.table.insert_unique(hash, id, |id| {
@@ -132,9 +160,13 @@ impl<T: Send + Sync + 'static> SourceBuffer<T> {
 
     fn write(&mut self, id: u32, value: Option<Arc<T>>, touch: Touch) -> Option<Arc<T>> {
         let entry = self.entries[id as usize].as_mut().expect("a key that was found");
-        // A value that comes after a delete is new, whoever had the key before: it is no touch.
-        let touches = touch == Touch::Always && entry.value.is_some();
-        entry.is_touched = value.is_some() && (touches || entry.is_touched);
+        entry.touch = match (&entry.value, &value) {
+            (_, None) => Touch::IfDifferent,
+            // A value that comes after a delete is new, whoever had the key before: it is no touch.
+            (None, Some(_)) if touch == Touch::Always => Touch::IfDifferent,
+            (None, Some(_)) => touch,
+            (Some(_), Some(_)) => touch.max(entry.touch),
+        };
         if !std::mem::replace(&mut entry.is_queued, true) {
             self.queued.push(id);
         }
@@ -143,6 +175,7 @@ impl<T: Send + Sync + 'static> SourceBuffer<T> {
 
     pub(crate) fn mark_synced(&mut self) {
         self.synced = true;
+        self.timed_out.store(false, Ordering::Release);
     }
 
     /// The latest value of each key.
@@ -175,7 +208,7 @@ impl<T: Send + Sync + 'static> Buffer for SourceBuffer<T> {
                     id,
                     key: is_new.then(|| entry.key.clone()),
                     value: entry.value.clone(),
-                    is_touched: std::mem::take(&mut entry.is_touched),
+                    touch: std::mem::replace(&mut entry.touch, Touch::IfDifferent),
                 });
             }
             if entry.value.is_none() {
@@ -192,13 +225,22 @@ impl<T: Send + Sync + 'static> Buffer for SourceBuffer<T> {
             synced: self.synced,
         })
     }
+
+    fn time_is_up(&mut self) {
+        if !std::mem::replace(&mut self.synced, true) {
+            self.timed_out.store(true, Ordering::Release);
+        }
+    }
 }
 
 /// The engine's end of a source.
 pub(crate) struct Source<T> {
     equal: Option<Equal<T>>,
+    same: Option<Equal<T>>,
     pending: Option<Writes<T>>,
     synced: bool,
+    /// What fills the source; dropped with it.
+    _upstream: Option<Box<dyn Any + Send>>,
 }
 
 impl<T> Source<T> {
@@ -206,9 +248,23 @@ impl<T> Source<T> {
     pub(crate) fn new(equal: Option<Equal<T>>) -> Self {
         Self {
             equal,
+            same: None,
             pending: None,
             synced: false,
+            _upstream: None,
         }
+    }
+
+    /// The source is filled by something that ends when it is dropped, which happens when the source is stopped or goes.
+    pub(crate) fn fed_by(mut self, upstream: Box<dyn Any + Send>) -> Self {
+        self._upstream = Some(upstream);
+        self
+    }
+
+    /// Handlers are told if a key's value is not the same individual any more, which `same` tells.
+    pub(crate) fn telling_apart(mut self, same: Equal<T>) -> Self {
+        self.same = Some(same);
+        self
     }
 }
 
@@ -227,7 +283,12 @@ impl<T: Send + Sync + 'static> Operator<T> for Source<T> {
                 if let Some(key) = write.key {
                     store.place(write.id, key);
                 }
-                match self.equal.filter(|_| !write.is_touched || planted::has(Bug::LostTouch)) {
+                let equal: Option<Equal<T>> = match write.touch {
+                    Touch::Always if !planted::has(Bug::LostTouch) => None,
+                    Touch::IfOther if !planted::has(Bug::LostVersion) => Some(|_, _| false),
+                    _ => self.equal,
+                };
+                match equal {
                     Some(equal) => store.update(write.id, write.value, equal),
                     None => store.put(write.id, write.value),
                 }
@@ -238,5 +299,9 @@ impl<T: Send + Sync + 'static> Operator<T> for Source<T> {
 
     fn ids(&self) -> IdsFrom {
         IdsFrom::Ingress
+    }
+
+    fn same(&self) -> Option<Equal<T>> {
+        self.same
     }
 }

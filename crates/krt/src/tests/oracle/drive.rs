@@ -110,6 +110,7 @@ type Content = BTreeMap<String, Object>;
 /// A handler, and what it knows by what it was told.
 struct Listener {
     node: usize,
+    tells_apart: bool,
     keeps_all: bool,
     told: Arc<Mutex<Told>>,
     known: Content,
@@ -127,6 +128,8 @@ struct Epoch {
 struct Drive {
     rig: Rig,
     sources: Vec<StaticCollection<Object>>,
+    /// By source, whether its handlers are told of other individuals.
+    apart: Vec<bool>,
     nodes: Vec<Node>,
     runs: Arc<Mutex<Vec<(usize, String)>>>,
     superseded: u64,
@@ -148,12 +151,37 @@ pub(super) fn run(history: &History) {
     drive.end();
 }
 
+/// Makes one change of a delete and an add of another individual, which is how each such change has to be told.
+fn rejoin(changes: Vec<Change>) -> Vec<Change> {
+    let mut joined: Vec<Change> = Vec::new();
+    for (key, old, new) in changes {
+        if let (Some(old), Some(new)) = (&old, &new) {
+            assert!(old.is_same(new), "an update of {key} to another individual");
+        }
+        match joined.last_mut() {
+            Some((last, gone @ Some(_), comes @ None)) if *last == key && old.is_none() => {
+                let is_same = gone
+                    .as_ref()
+                    .zip(new.as_ref())
+                    .is_some_and(|(gone, new)| gone.is_same(new));
+                assert!(!is_same, "a delete and an add of the same individual {key}");
+                *comes = new;
+            }
+            _ => joined.push((key, old, new)),
+        }
+    }
+    joined
+}
+
 impl Drive {
     fn new(history: &History) -> Self {
         let rig = Rig::new();
         let mut drive = Self {
             model: Model::new(history),
             sources: Vec::new(),
+            apart: (0..history.sources.len())
+                .map(|number| history.tells_apart(number))
+                .collect(),
             nodes: Vec::new(),
             runs: Arc::default(),
             superseded: 0,
@@ -164,7 +192,9 @@ impl Drive {
         };
         for (number, synced) in history.sources.iter().enumerate() {
             let name = format!("source {number}");
-            let source = if *synced {
+            let source = if history.tells_apart(number) {
+                StaticCollection::of_individuals(&drive.rig.krt, &name, *synced, Object::is_same)
+            } else if *synced {
                 drive.rig.krt.static_collection(&name, [])
             } else {
                 drive.rig.krt.unsynced_collection(&name)
@@ -260,6 +290,7 @@ impl Drive {
         match edit {
             Edit::Update(source, object) => self.sources[*source].update(object.clone()),
             Edit::Conditional(source, object) => self.sources[*source].conditional_update(object.clone()),
+            Edit::Version(source, object) => self.sources[*source].set_version(object.clone()),
             Edit::Delete(source, key) => self.sources[*source].delete(*key),
             Edit::DeleteWhere(source, least) => self.sources[*source].delete_where(|object| object.value >= *least),
             Edit::Reset(source, objects) => self.sources[*source].reset(objects.iter().cloned()),
@@ -271,7 +302,9 @@ impl Drive {
                     self.pins.remove(0);
                 }
             }
-            Edit::Handle(node, keeps_all) if *node < self.nodes.len() => self.listen(*node, *keeps_all),
+            Edit::Handle(node, keeps_all) if *node < self.nodes.len() => {
+                self.listen(*node, *keeps_all, self.apart.get(*node) == Some(&true));
+            }
             Edit::Handle(..) => {}
             Edit::RunHandlers => {
                 self.rig.stepper.run_handlers();
@@ -280,7 +313,7 @@ impl Drive {
         }
     }
 
-    fn listen(&mut self, node: usize, keeps_all: bool) {
+    fn listen(&mut self, node: usize, keeps_all: bool, tells_apart: bool) {
         let told: Arc<Mutex<Told>> = Arc::default();
         let tell = Arc::clone(&told);
         let handler = self.nodes[node].collection.handler();
@@ -298,6 +331,7 @@ impl Drive {
         });
         self.listeners.push(Listener {
             node,
+            tells_apart,
             keeps_all,
             told,
             known: Content::new(),
@@ -385,6 +419,7 @@ impl Drive {
                     .filter(|(_, old, new)| old == new)
                     .map(|(key, ..)| key)
                     .collect();
+                let changes = if listener.tells_apart { rejoin(changes) } else { changes };
                 let keys: BTreeSet<_> = changes.iter().map(|(key, ..)| key).collect();
                 assert_eq!(keys.len(), changes.len(), "a key is told twice in one batch");
                 for (key, old, new) in &changes {

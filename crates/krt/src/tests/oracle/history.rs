@@ -22,6 +22,11 @@ pub(super) struct Object {
 }
 
 impl Object {
+    /// Whether this is the same individual. Handlers of some sources are told if it is not.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.value % 2 == other.value % 2
+    }
+
     pub(super) fn namespace_and_name(key: &str) -> (&str, &str) {
         key.split_once('/').unwrap_or(("", key))
     }
@@ -143,6 +148,8 @@ pub(super) struct Recipe {
 pub(super) enum Edit {
     Update(usize, Object),
     Conditional(usize, Object),
+    /// Another version, which counts as a change though it be equal, also after a delete.
+    Version(usize, Object),
     Delete(usize, &'static str),
     DeleteWhere(usize, i64),
     Reset(usize, Vec<Object>),
@@ -240,7 +247,8 @@ fn recipe(random: &mut Rng, number: usize) -> Recipe {
 fn edit(random: &mut Rng, sources: usize, all: usize) -> Edit {
     let source = random.usize(..sources);
     match random.u32(..32) {
-        0..=8 => Edit::Update(source, object(random)),
+        0..=6 => Edit::Update(source, object(random)),
+        7 | 8 => Edit::Version(source, object(random)),
         9..=11 => Edit::Conditional(source, object(random)),
         12..=14 => Edit::Delete(source, random.choice(KEYS).unwrap()),
         15 => Edit::DeleteWhere(source, random.i64(0..8)),
@@ -266,7 +274,7 @@ impl History {
         for _ in 0..random.usize(10..60) {
             let repeated = edits
                 .last()
-                .filter(|last| matches!(last, Edit::Update(..) | Edit::Conditional(..)));
+                .filter(|last| matches!(last, Edit::Update(..) | Edit::Conditional(..) | Edit::Version(..)));
             let next = match repeated {
                 // The same once more, after an epoch: a touch.
                 Some(last) if random.u32(..6) == 0 => {
@@ -283,6 +291,11 @@ impl History {
             recipes,
             edits,
         }
+    }
+
+    /// Whether the handlers of a collection are told if another individual has taken a key: those of every other source are.
+    pub(super) fn tells_apart(&self, collection: usize) -> bool {
+        collection < self.sources.len() && collection % 2 == 1
     }
 
     /// How many collections there are.

@@ -184,6 +184,11 @@ impl Model {
             Edit::Conditional(source, object) => {
                 self.nodes[*source].latest.insert(object.key.clone(), object.clone());
             }
+            Edit::Version(source, object) => {
+                let node = &mut self.nodes[*source];
+                node.latest.insert(object.key.clone(), object.clone());
+                node.touched.insert(object.key.clone());
+            }
             Edit::Delete(source, key) => {
                 self.nodes[*source].latest.remove(*key);
                 self.nodes[*source].touched.remove(*key);

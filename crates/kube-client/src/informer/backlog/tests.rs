@@ -182,6 +182,29 @@ fn fold_of_a_lagging_handler_equals_the_cache() {
     }
 }
 
+// [K33] what is taken in whole steps ends where a batch ended, merged or not; in parts, at most so many at once
+#[test]
+fn whole_steps_are_never_taken_in_parts() {
+    let list: Vec<Event<Item>> = (0..1000).map(|n| added(&format!("i{n}"), 1, false)).collect();
+    let mut parts = Backlog::new(5000);
+    push(&mut parts, &list);
+    assert_eq!(parts.take().unwrap().events().len(), TAKE);
+    for limit in [5000, 10] {
+        let mut whole = Backlog::new(limit).in_whole_steps();
+        push(&mut whole, &list);
+        push(&mut whole, &[updated("i1", 1, 2), updated("i2", 1, 2)]);
+        let merges = limit == 10;
+        assert_eq!(whole.take().unwrap().events().len(), 1000, "merged: {merges}");
+        let rest = whole.take().map_or(0, |taken| taken.events().len());
+        assert_eq!(rest, if merges { 0 } else { 2 });
+        assert_eq!(whole.len(), 0);
+        // What was cleared away does not make it forget.
+        drop(whole.clear());
+        push(&mut whole, &list);
+        assert_eq!(whole.take().unwrap().events().len(), 1000);
+    }
+}
+
 fn resync(name: &str, version: u64) -> Event<Item> {
     let object = item(name, "u", version);
     Event::Updated {
