@@ -10,12 +10,17 @@ use std::hash::Hash;
 use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
+use crate::engine::backlog::Compare;
 use crate::engine::id::NodeId;
 use crate::engine::ingress::{Edit, NodeInfo, Operation, State};
+use crate::engine::inside;
 use crate::engine::node::{Cell, Operator};
 use crate::engine::operator::derive::{Input, Outputs};
+use crate::engine::panics;
 use crate::engine::published::{At, Published};
+use crate::engine::status::Status;
 use crate::engine::store::Equal;
 use crate::error::Error;
 use crate::event::{Batch, Event};
@@ -23,10 +28,13 @@ use crate::fetch::Context;
 use crate::handlers::{HandlerBuilder, Registration};
 use crate::index::{Index, Keys};
 use crate::key::KeyRef;
+use crate::options::{Metadata, Options};
 use crate::query::Query;
 use crate::shared::{Counters, Shared};
+use crate::subscription::Subscription;
 use crate::sync::Mutex;
 use crate::traits::Keyed;
+use crate::unsynced::{self, Unsynced};
 
 /// A set of objects, each with its key, that the engine keeps up to date.
 ///
@@ -45,8 +53,8 @@ pub struct Collection<T: Keyed> {
 pub(crate) struct Inner<T> {
     shared: Arc<Shared>,
     id: NodeId,
-    uid: u64,
-    name: Arc<str>,
+    status: Arc<Status>,
+    metadata: Metadata,
     published: Arc<Published<T>>,
     counters: Arc<Counters>,
     equal: Option<Equal<T>>,
@@ -81,32 +89,45 @@ pub struct Stats {
 
 impl<T: Keyed> Collection<T> {
     /// Makes a collection and queues its node, over the nodes that it reads.
+    ///
+    /// # Panics
+    ///
+    /// If it is to depend on another engine's.
     pub(crate) fn add(
         shared: &Arc<Shared>,
-        name: &str,
+        options: impl Into<Options>,
         sources: Vec<NodeId>,
         equal: Option<Equal<T>>,
         operator: impl FnOnce(Arc<Counters>) -> Box<dyn Operator<T>>,
     ) -> Self {
-        let name: Arc<str> = name.into();
+        let Options {
+            name,
+            metadata,
+            declared,
+        } = options.into();
+        assert!(
+            declared.iter().all(|other| Arc::ptr_eq(&other.shared, shared)),
+            "collection {name} would depend on one of another Krt"
+        );
         let published = Arc::new(Published::new());
         let counters = Arc::new(Counters::new(Arc::clone(&name)));
         let operator = operator(Arc::clone(&counters));
         let same = operator.same();
         let node = Cell::new(Arc::clone(&published), operator);
         let (id, uid) = shared.ingress.write(State::new_node);
+        let status = Arc::new(Status::new(name, uid));
         let info = NodeInfo {
-            name: Arc::clone(&name),
-            uid,
+            status: Arc::clone(&status),
             sources,
+            declared: declared.iter().map(|other| other.node).collect(),
         };
         shared.operate(Operation::Add(id, Box::new(node), info));
         Self {
             inner: Arc::new(Inner {
                 shared: Arc::clone(shared),
                 id,
-                uid,
-                name,
+                status,
+                metadata,
                 published,
                 counters,
                 equal,
@@ -119,7 +140,12 @@ impl<T: Keyed> Collection<T> {
 
     /// The collection's name.
     pub fn name(&self) -> &str {
-        &self.inner.name
+        &self.inner.status.name
+    }
+
+    /// The value of this type that was [attached](Options::metadata) to the collection when it was made.
+    pub fn metadata<M: Send + Sync + 'static>(&self) -> Option<&M> {
+        self.inner.metadata.get()
     }
 
     /// The object with this key.
@@ -187,6 +213,45 @@ impl<T: Keyed> Collection<T> {
         Arc::clone(&self.inner.shared.progress).until(move || published.is_synced())
     }
 
+    /// Blocks until [`synced`](Self::synced), for programs without an async runtime.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InsideEngine`] in a transformation or handler, which would wait for itself; [`Error::NotSynced`], with what it waits for, if
+    /// the time is up or the engine has ended.
+    pub fn wait_synced_blocking(&self, timeout: Duration) -> Result<(), Error> {
+        if inside::is_inside() {
+            return Err(Error::InsideEngine);
+        }
+        let shared = self.shared();
+        let is_over = || self.has_synced() || shared.applied().ended;
+        shared.progress.block_until(timeout, is_over);
+        if self.has_synced() {
+            return Ok(());
+        }
+        Err(Error::NotSynced {
+            collection: self.name().to_owned(),
+            timeout,
+            waits: self.explain_unsynced(),
+        })
+    }
+
+    /// What this collection waits for, first itself, then everything that it waits for and why that waits, each once. Empty if it
+    /// is synced and none of its inputs waits. It is as of the end of the last epoch, and does not wait for the engine.
+    pub fn explain_unsynced(&self) -> Vec<Unsynced> {
+        unsynced::explain(&self.inner.status, self.shared().applied().ended)
+    }
+
+    /// What is wrong with this collection at present: an [`Error::Cycle`] for each cycle that fetches of its inputs would close.
+    ///
+    /// # Guarantees
+    ///
+    /// An error is there from the epoch on in which it came about, until the one in which it is no more. [`Krt::settled`](crate::Krt::settled)
+    /// waits for either.
+    pub fn errors(&self) -> Vec<Error> {
+        self.inner.status.errors()
+    }
+
     /// A query of all objects, to be narrowed and fetched.
     pub fn query(&self) -> Query<'_, T> {
         Query::new(self)
@@ -200,7 +265,11 @@ impl<T: Keyed> Collection<T> {
     /// An object whose projection is equal to the one before is no change. If the function panics, or its result has another key,
     /// the last projection stays.
     #[expect(clippy::missing_panics_doc, reason = "the panic is the engine's to contain")]
-    pub fn map<O: Keyed + PartialEq>(&self, name: &str, f: impl Fn(&T) -> O + Send + Sync + 'static) -> Collection<O> {
+    pub fn map<O: Keyed + PartialEq>(
+        &self,
+        name: impl Into<Options>,
+        f: impl Fn(&T) -> O + Send + Sync + 'static,
+    ) -> Collection<O> {
         let f = move |_: &mut Context<'_>, input: &Arc<T>, outputs: &mut Outputs<O>| {
             let output = f(input);
             assert!(
@@ -210,7 +279,7 @@ impl<T: Keyed> Collection<T> {
             );
             outputs.push(Arc::new(output));
         };
-        crate::krt::derive(self.shared(), name, Input::Collection(self.clone()), f)
+        crate::krt::derive(self.shared(), name, Input::Collection(self.clone()), O::eq, f)
     }
 
     /// Calls a function with each change, the present state first: every object is `Added` then.
@@ -231,6 +300,15 @@ impl<T: Keyed> Collection<T> {
     /// logged, and the batch counts as handled.
     pub fn on_batch(&self, call: impl FnMut(&Batch<T>) + Send + 'static) -> Registration {
         self.handler().on_batch(call)
+    }
+
+    /// The changes of each epoch as a stream, the present state first.
+    ///
+    /// # Guarantees
+    ///
+    /// See [`Subscription`]. [`Krt::settled`](crate::Krt::settled) waits until everything is in the stream, and not for whoever polls it.
+    pub fn subscribe(&self) -> Subscription<T> {
+        self.handler().subscribe()
     }
 
     /// A handler with options.
@@ -325,9 +403,15 @@ impl<T: Keyed> Collection<T> {
     }
 
     /// Freezes the collection: its inputs, indexes and handlers are freed, what it has stays readable while there is a handle. Nobody is
-    /// told that anything was deleted.
+    /// told that anything was deleted. What was written to a source before still counts.
     pub fn stop(&self) {
-        self.inner.shared.operate(Operation::Stop(self.inner.id));
+        let stopped = self.inner.shared.ingress.write(|state| state.stop(self.inner.id));
+        panics::drop_each([stopped]);
+    }
+
+    /// Whether the collection was [stopped](Self::stop). If it was not synced then, it has only what had come until then.
+    pub fn is_stopped(&self) -> bool {
+        self.inner.status.is_stopped()
     }
 
     /// What is counted of this collection.
@@ -351,13 +435,12 @@ impl<T: Keyed> Collection<T> {
         &self.inner.shared
     }
 
-    pub(crate) fn equal(&self) -> Option<Equal<T>> {
-        self.inner.equal
-    }
-
-    /// Tells whether two values of a key are the same individual, if handlers are to be told.
-    pub(crate) fn same(&self) -> Option<Equal<T>> {
-        self.inner.same
+    /// How its values are compared for those who are told of them.
+    pub(crate) fn compare(&self) -> Compare<T> {
+        Compare {
+            equal: self.inner.equal,
+            same: self.inner.same,
+        }
     }
 
     pub(crate) fn is_of(&self, shared: &Arc<Shared>) -> bool {
@@ -390,8 +473,8 @@ impl<T: Keyed> Eq for Collection<T> {}
 impl<T: Keyed> fmt::Debug for Collection<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Collection")
-            .field("name", &self.inner.name)
-            .field("uid", &self.inner.uid)
+            .field("name", &self.inner.status.name)
+            .field("uid", &self.inner.status.uid)
             .field("len", &self.len())
             .field("synced", &self.has_synced())
             .finish_non_exhaustive()

@@ -11,10 +11,14 @@
 //! | compute a node | `node`, by its `operator` |
 //! | find whom its changes concern | `store` (indexes), `deps` |
 //! | show it to readers | `published`, `pins` |
-//! | tell handlers | `handler`, run by `pool` |
+//! | tell handlers | `sink`: `handler`, run by `pool`, `stream`, `gather`; `backlog` merges what waits for them |
+//! | tell what waits and what is refused | `status`, `cycles` |
 
+pub(crate) mod backlog;
 mod boundary;
+pub(crate) mod cycles;
 pub(crate) mod deps;
+pub(crate) mod gather;
 pub(crate) mod graph;
 pub(crate) mod handler;
 pub(crate) mod id;
@@ -31,17 +35,26 @@ pub(crate) mod postings;
 pub(crate) mod progress;
 pub(crate) mod published;
 pub(crate) mod schedule;
+pub(crate) mod sink;
 pub(crate) mod spare;
+pub(crate) mod status;
 pub(crate) mod store;
+pub(crate) mod stream;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use cycles::Cycles;
 use deps::Deps;
 use graph::Graph;
 use id::NodeId;
-use ingress::Cut;
-use node::{Awaited, Node, Refused, Run, Step};
+use ingress::{Cut, Operation};
+use node::{Awaited, Node, Run, Step};
+use operator::parked::Parked;
+use planted::Bug;
 use schedule::Schedule;
+use sink::{Delivery, Gather};
+use status::Status;
 use store::Store;
 
 use crate::shared::Shared;
@@ -55,6 +68,15 @@ impl Nodes {
     pub(crate) fn store<T: 'static>(&self, node: NodeId) -> Option<&Store<T>> {
         let node = self.0.get(node.index())?.as_ref()?;
         node.store().downcast_ref()
+    }
+
+    /// Whether a node is synced, if it is there.
+    fn is_synced(&self, node: NodeId) -> Option<bool> {
+        Some(self.0.get(node.index())?.as_ref()?.is_synced())
+    }
+
+    fn parked(&self, node: NodeId) -> Option<&Parked> {
+        self.0.get(node.index())?.as_ref()?.parked()
     }
 
     /// Whether a node is there, and is not the one that runs.
@@ -76,18 +98,15 @@ impl Nodes {
         }
         self.0[id.index()] = Some(node);
     }
-
-    fn iter_mut(&mut self) -> impl Iterator<Item = &mut Box<dyn Node>> {
-        self.0.iter_mut().flatten()
-    }
 }
 
 /// What the engine knows of a node beside the node itself.
 struct Meta {
-    name: Arc<str>,
-    uid: u64,
-    /// What it reads for as long as it lives.
+    status: Arc<Status>,
+    /// What it reads or waits for as long as it lives.
     sources: Vec<NodeId>,
+    /// Those that it only waits for.
+    declared: Vec<NodeId>,
     /// Nobody has a handle any more.
     is_released: bool,
 }
@@ -101,11 +120,17 @@ pub(crate) struct Engine {
     graph: Graph,
     schedule: Schedule,
     deps: Deps,
-    refused: Vec<Refused>,
+    cycles: Cycles,
     /// Invariant: between epochs, about nodes that the ingress is about to add.
     awaited: Vec<Awaited>,
     /// The nodes that finished in this epoch, each once, and may have something to publish.
     finished: Vec<NodeId>,
+    /// The nodes of which readers are to be told whether they wait. Invariant: empty between epochs.
+    untold: BTreeSet<NodeId>,
+    /// Who was told something that is to be handed on. Invariant: empty but while an epoch is delivered or operations are done.
+    gathers: Vec<Arc<dyn Gather>>,
+    /// Operations that have to wait for the next epoch, which follows at once: stops of sources that were written to before.
+    late: Vec<Operation>,
 }
 
 impl Engine {
@@ -117,9 +142,12 @@ impl Engine {
             graph: Graph::default(),
             schedule: Schedule::default(),
             deps: Deps::new(shared.hashing.clone()),
-            refused: Vec::new(),
+            cycles: Cycles::default(),
             awaited: Vec::new(),
             finished: Vec::new(),
+            untold: BTreeSet::new(),
+            gathers: Vec::new(),
+            late: Vec::new(),
             shared,
         }
     }
@@ -140,16 +168,48 @@ impl Engine {
         let written = cut.written;
         self.epoch(cut);
         // An edge that went may allow what was refused because of it.
-        while !self.schedule.is_empty() {
+        while !self.is_quiet() {
             self.epoch(Cut::default());
         }
         self.shared.set_applied(written, self.epoch);
     }
 
+    /// One epoch: what follows from the last one, or else what is pending; tells whether there was anything.
+    #[cfg(test)]
+    pub(crate) fn step_once(&mut self) -> bool {
+        let cut = if self.is_quiet() {
+            self.shared.ingress.take()
+        } else {
+            Cut::default()
+        };
+        if self.is_quiet() && cut.is_empty() {
+            return false;
+        }
+        let _inside = inside::enter();
+        self.epoch(cut);
+        true
+    }
+
+    /// Whether nothing follows from the last epoch.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.schedule.is_empty() && self.late.is_empty()
+    }
+
+    /// Who is refused what: consumer, key of the input, path.
+    #[cfg(test)]
+    pub(crate) fn refused(&self) -> impl Iterator<Item = (NodeId, &Arc<str>, &cycles::Path)> {
+        self.cycles.iter()
+    }
+
     fn epoch(&mut self, cut: Cut) {
         self.epoch += 1;
         self.schedule.begin(self.epoch);
-        self.operate(cut.operations);
+        let mut operations = std::mem::take(&mut self.late);
+        operations.extend(cut.operations);
+        let is_written = |node: &NodeId| cut.changes.iter().any(|(written, _)| written == node);
+        let is_late = |one: &mut Operation| matches!(one, Operation::Stop(node) if is_written(node));
+        self.late = operations.extract_if(.., is_late).collect();
+        self.operate(operations);
         for (node, changes) in cut.changes {
             match self.nodes.get_mut(node) {
                 Some(own) => {
@@ -164,11 +224,13 @@ impl Engine {
         }
         self.publish(cut.unpinned);
         self.retire_edges();
+        self.tell();
     }
 
     /// Has one node do its part in this epoch, and schedules those whom it concerns.
     fn run(&mut self, id: NodeId) {
         let Some(mut node) = self.nodes.take(id) else { return };
+        let may_sync = self.may_sync(id);
         let step = node.run(&mut Run {
             epoch: self.epoch,
             node: id,
@@ -177,7 +239,8 @@ impl Engine {
             graph: &mut self.graph,
             schedule: &mut self.schedule,
             deps: &mut self.deps,
-            refused: &mut self.refused,
+            cycles: &mut self.cycles,
+            may_sync,
             awaited: &mut self.awaited,
             meta: &self.meta,
         });
@@ -194,6 +257,13 @@ impl Engine {
                 }
             }
         }
+    }
+
+    /// Whether everything is synced that a node was declared to wait for.
+    fn may_sync(&self, id: NodeId) -> bool {
+        let meta = self.meta.get(id.index()).and_then(Option::as_ref);
+        let declared = meta.map_or(&[][..], |meta| &meta.declared);
+        declared.iter().all(|node| self.nodes.is_synced(*node) != Some(false)) || planted::has(Bug::UndeclaredSync)
     }
 
     fn schedule_consumers(&mut self, id: NodeId, is_newly_synced: bool) {
@@ -228,43 +298,58 @@ impl Engine {
             epoch,
             nodes,
             finished,
+            untold,
+            gathers,
             ..
         } = self;
+        let mut reclaimed = BTreeSet::new();
         {
             let mut pins = shared.pins.lock();
             for id in &*finished {
-                if let Some(node) = nodes.get_mut(*id) {
-                    node.publish(*epoch, &pins);
+                if let Some(node) = nodes.get_mut(*id)
+                    && node.publish(*epoch, &pins)
+                {
+                    pins.retain(*id);
                 }
             }
             pins.publish(*epoch);
             if unpinned {
-                nodes.iter_mut().for_each(|node| node.reclaim(&pins));
+                reclaimed = pins.take_retaining();
+                for id in &reclaimed {
+                    if let Some(node) = nodes.get_mut(*id)
+                        && node.reclaim(&pins)
+                    {
+                        pins.retain(*id);
+                    }
+                }
             }
         }
-        if unpinned {
-            nodes.iter_mut().for_each(|node| node.drop_values());
+        for id in reclaimed {
+            if let Some(node) = nodes.get_mut(id) {
+                node.drop_values();
+            }
         }
+        let mut delivery = Delivery {
+            pool: &shared.pool,
+            gathers,
+        };
         for id in finished.drain(..) {
             if let Some(node) = nodes.get_mut(id) {
-                node.deliver(*epoch, &shared.pool);
+                node.deliver(*epoch, &mut delivery);
+                if node.is_to_be_told() {
+                    untold.insert(id);
+                }
             }
         }
+        self.flush(self.epoch);
     }
 
     /// Removes the edges that nothing holds any more, lets run again whom a cycle along them was refused, and ends the nodes that
     /// nobody reads any more.
     fn retire_edges(&mut self) {
         let removed = self.graph.remove_loose();
-        for edge in &removed {
-            let is_on = |refused: &&Refused| refused.path.windows(2).any(|pair| (pair[0], pair[1]) == *edge);
-            let free: Vec<_> = self
-                .refused
-                .iter()
-                .filter(is_on)
-                .map(|one| (one.consumer, one.input))
-                .collect();
-            for (consumer, input) in free {
+        for edge in removed.iter().filter(|_| !planted::has(Bug::RefusedForever)) {
+            for (consumer, input) in self.cycles.along(*edge) {
                 self.mark(consumer, input);
             }
         }
@@ -275,8 +360,7 @@ impl Engine {
 
     /// The names along the cycles that are refused at present.
     pub(crate) fn cycles(&self) -> Vec<Vec<String>> {
-        let paths = self.refused.iter().map(|refused| names(&self.meta, &refused.path));
-        paths.collect()
+        self.cycles.paths().map(|path| names(&self.meta, path)).collect()
     }
 
     pub(crate) fn deps(&self) -> &Deps {
@@ -292,10 +376,12 @@ impl Engine {
     #[cfg(test)]
     pub(crate) fn tables(&self) -> Vec<(String, Vec<usize>)> {
         let nodes = self.meta.iter().flatten().zip(self.nodes.0.iter().flatten());
-        let mut tables: Vec<_> = nodes.map(|(meta, node)| (meta.name.to_string(), node.live())).collect();
+        let mut tables: Vec<_> = nodes
+            .map(|(meta, node)| (meta.status.name.to_string(), node.live()))
+            .collect();
         tables.push(("dependencies".into(), self.deps.sizes().into()));
         tables.push(("handlers".into(), vec![self.shared.live_handlers()]));
-        tables.push(("refused".into(), vec![self.refused.len()]));
+        tables.push(("refused".into(), vec![self.refused().count()]));
         tables.push(("written".into(), self.shared.ingress.write(|state| state.live())));
         tables
     }
@@ -305,7 +391,8 @@ impl Engine {
     pub(crate) fn check_invariants(&self) {
         self.graph.check_invariants();
         self.deps.check_invariants(&self.graph);
-        assert!(self.schedule.is_empty() && self.finished.is_empty());
+        assert!(self.is_quiet() && self.finished.is_empty() && self.untold.is_empty());
+        self.cycles.check_invariants();
         let is_there = |id: NodeId| self.meta.get(id.index()).is_some_and(Option::is_some);
         assert!(
             self.awaited
@@ -319,7 +406,7 @@ impl Engine {
                 let id = NodeId(id::id32(index));
                 node.check_invariants(id, &self.deps);
                 for source in &meta.sources {
-                    assert!(self.graph.has_edge(id, *source), "{} lost its source", meta.name);
+                    assert!(self.graph.has_edge(id, *source), "{} lost its source", meta.status.name);
                 }
             }
         }
@@ -330,14 +417,18 @@ impl Engine {
 fn names(meta: &[Option<Meta>], nodes: &[NodeId]) -> Vec<String> {
     let name = |node: &NodeId| {
         let meta = meta.get(node.index()).and_then(Option::as_ref);
-        meta.map_or_else(|| format!("collection {}", node.0), |meta| meta.name.to_string())
+        meta.map_or_else(|| format!("collection {}", node.0), |meta| meta.status.name.to_string())
     };
     nodes.iter().map(name).collect()
 }
 
 impl std::fmt::Debug for Engine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let names = self.meta.iter().flatten().map(|meta| (meta.uid, &meta.name));
+        let names = self
+            .meta
+            .iter()
+            .flatten()
+            .map(|meta| (meta.status.uid, &meta.status.name));
         f.debug_struct("Engine")
             .field("epoch", &self.epoch)
             .field("nodes", &names.collect::<Vec<_>>())

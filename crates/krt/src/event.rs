@@ -139,6 +139,25 @@ impl<T> Batch<T> {
     }
 }
 
+impl<T> Clone for Batch<T> {
+    fn clone(&self) -> Self {
+        Self {
+            epoch: self.epoch,
+            changes: Arc::clone(&self.changes),
+        }
+    }
+}
+
+/// Nothing, of no epoch.
+impl<T> Default for Batch<T> {
+    fn default() -> Self {
+        Self {
+            epoch: 0,
+            changes: Arc::default(),
+        }
+    }
+}
+
 impl<T: fmt::Debug> fmt::Debug for Batch<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Batch")

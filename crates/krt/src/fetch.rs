@@ -90,8 +90,8 @@ pub(crate) struct Scratch {
     pub(crate) fetched: Vec<Asked>,
     /// New edges, and whether their sources were final.
     pub(crate) edges: Vec<(NodeId, bool)>,
-    /// A collection was fetched that is not synced.
-    pub(crate) parked: bool,
+    /// The collections that were fetched and are not synced, each once.
+    pub(crate) unsynced: Vec<NodeId>,
     /// Collections that were fetched though they are not added yet.
     pub(crate) awaited: Vec<NodeId>,
     /// The transformation asked for its last output to stay.
@@ -104,9 +104,15 @@ impl Scratch {
     pub(crate) fn clear(&mut self) {
         self.fetched.clear();
         self.edges.clear();
+        self.unsynced.clear();
         self.awaited.clear();
-        self.parked = false;
         self.discarded = false;
+    }
+
+    fn park(&mut self, source: NodeId) {
+        if !self.unsynced.contains(&source) {
+            self.unsynced.push(source);
+        }
     }
 }
 
@@ -235,7 +241,7 @@ impl<'a> Context<'a> {
         let source = collection.id();
         if source != self.consumer && !self.nodes.has(source) {
             // Made while this epoch runs, and added at the next boundary.
-            self.scratch.parked = true;
+            self.scratch.park(source);
             self.scratch.awaited.push(source);
             return none;
         }
@@ -260,7 +266,9 @@ impl<'a> Context<'a> {
         let Some(store) = store else {
             return none;
         };
-        self.scratch.parked |= !store.synced;
+        if !store.synced {
+            self.scratch.park(source);
+        }
         if is_final && let Some(memo) = self.deps.memo::<A>(dep) {
             return memo.clone();
         }

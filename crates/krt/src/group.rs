@@ -121,7 +121,7 @@ impl<K: Eq + Hash + Clone + GroupKey + Send + Sync + 'static, T: Keyed + Partial
     /// A group is `Added` with its first member, `Updated` whenever a member comes, goes or changes, and `Deleted` with its last
     /// one; an epoch tells each of these at most once for a group. Nobody is told of groups of which nothing changed. An
     /// object that has several values is in several groups.
-    pub fn as_collection(&self, name: &str) -> Groups<K, T> {
+    pub fn as_collection(&self, name: impl Into<crate::Options>) -> Groups<K, T> {
         let input = self.collection().clone();
         let values = Arc::clone(self.values());
         let shared = Arc::clone(input.shared());

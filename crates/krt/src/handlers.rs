@@ -6,19 +6,23 @@ use std::future::Future;
 use std::sync::Arc;
 
 use crate::collection::Collection;
+use crate::engine::backlog::Load;
 use crate::engine::handler::{Call, Handler};
 use crate::engine::ingress::{Edit, Operation};
 use crate::engine::node::Cell;
 use crate::engine::pool::Job;
 use crate::engine::progress::Progress;
+use crate::engine::sink::Sink;
+use crate::engine::stream::{Feed, Queue};
 use crate::event::{Batch, Event};
+use crate::subscription::Subscription;
 use crate::traits::Keyed;
 
 /// A backlog of more events than this is merged, unless a handler says otherwise.
-const MERGE_OVER: usize = 4096;
+pub(crate) const MERGE_OVER: usize = 4096;
 
 /// A handler that is being described. Made by [`Collection::handler`].
-#[must_use = "nothing is registered before `on_change` or `on_batch`"]
+#[must_use = "nothing is registered before `on_change`, `on_batch` or `subscribe`"]
 pub struct HandlerBuilder<T: Keyed> {
     collection: Collection<T>,
     name: Option<String>,
@@ -70,30 +74,40 @@ impl<T: Keyed> HandlerBuilder<T> {
     pub fn on_batch(self, call: impl FnMut(&Batch<T>) + Send + 'static) -> Registration {
         let shared = self.collection.shared();
         let name = self.name.as_deref().unwrap_or(self.collection.name());
-        let call: Call<T> = Box::new(call);
+        let call: Call<Batch<T>> = Box::new(call);
         let progress = Arc::clone(&shared.progress);
         let handler = Handler::new(
             name.into(),
             call,
             self.limit,
-            self.collection.equal(),
+            self.collection.compare(),
             Arc::clone(&progress),
         );
-        let handler = Arc::new(handler.telling_apart(self.collection.same()));
+        let handler = Arc::new(handler);
         shared.add_job(&(Arc::clone(&handler) as Arc<dyn Job>));
-        let (added, initial) = (Arc::clone(&handler), self.initial);
-        let edit = move |cell: &mut dyn Any, with: &mut Edit<'_>| {
-            if let Some(cell) = cell.downcast_mut::<Cell<T>>() {
-                cell.add_handler(added, initial, with.epoch, with.pool);
-            }
-        };
-        shared.operate(Operation::Edit(self.collection.id(), Box::new(edit)));
-        Registration {
-            handler,
-            progress,
-            _collection: Box::new(self.collection),
-        }
+        let sink = Box::new(Arc::clone(&handler));
+        shared.operate(add_sink(&self.collection, sink, self.initial));
+        Registration::new(handler, progress, Box::new(self.collection))
     }
+
+    /// Subscribes to the changes of each epoch. See [`Collection::subscribe`].
+    pub fn subscribe(self) -> Subscription<T> {
+        let queue = Arc::new(Queue::new(self.limit, self.collection.compare()));
+        let sink = Box::new(Feed::new(&queue));
+        let add = add_sink(&self.collection, sink, self.initial);
+        self.collection.shared().operate(add);
+        Subscription::new(self.collection, queue)
+    }
+}
+
+/// The operation by which a collection gets somebody to tell.
+pub(crate) fn add_sink<T: Keyed>(collection: &Collection<T>, sink: Box<dyn Sink<T>>, initial: bool) -> Operation {
+    let edit = move |cell: &mut dyn Any, with: &mut Edit<'_>| {
+        if let Some(cell) = cell.downcast_mut::<Cell<T>>() {
+            cell.add_sink(sink, initial, with.epoch, &mut with.delivery);
+        }
+    };
+    Operation::Edit(collection.id(), Box::new(edit))
 }
 
 impl<T: Keyed> fmt::Debug for HandlerBuilder<T> {
@@ -112,7 +126,7 @@ trait Registered: Send + Sync {
     fn end(&self);
 }
 
-impl<T: Send + Sync + 'static> Registered for Handler<T> {
+impl<L: Load> Registered for Handler<L> {
     fn is_synced(&self) -> bool {
         Handler::is_synced(self)
     }
@@ -127,10 +141,22 @@ impl<T: Send + Sync + 'static> Registered for Handler<T> {
 pub struct Registration {
     handler: Arc<dyn Registered>,
     progress: Arc<Progress>,
-    _collection: Box<dyn Any + Send + Sync>,
+    _collections: Box<dyn Any + Send + Sync>,
 }
 
 impl Registration {
+    pub(crate) fn new<L: Load>(
+        handler: Arc<Handler<L>>,
+        progress: Arc<Progress>,
+        collections: Box<dyn Any + Send + Sync>,
+    ) -> Self {
+        Self {
+            handler,
+            progress,
+            _collections: collections,
+        }
+    }
+
     /// Whether the collection is synced and the handler has handled its initial state.
     pub fn has_synced(&self) -> bool {
         self.handler.is_synced()

@@ -9,6 +9,7 @@ use crate::collection::Collection;
 use crate::engine::operator::combine::Combine;
 use crate::engine::operator::join::Join as Operator;
 use crate::krt::Krt;
+use crate::options::Options;
 use crate::traits::Keyed;
 
 /// Several collections as one. It is a cheap clone, and is read as the [`Collection`] that it derefs to.
@@ -29,7 +30,11 @@ impl Krt {
     /// # Panics
     ///
     /// If a collection belongs to another engine.
-    pub fn join<T: Keyed + PartialEq>(&self, name: &str, members: impl IntoIterator<Item = Collection<T>>) -> Join<T> {
+    pub fn join<T: Keyed + PartialEq>(
+        &self,
+        name: impl Into<Options>,
+        members: impl IntoIterator<Item = Collection<T>>,
+    ) -> Join<T> {
         self.combine(name, members, Combine::First)
     }
 
@@ -45,7 +50,7 @@ impl Krt {
     /// If a collection belongs to another engine.
     pub fn join_with_merge<T: Keyed + PartialEq>(
         &self,
-        name: &str,
+        name: impl Into<Options>,
         members: impl IntoIterator<Item = Collection<T>>,
         merge: impl Fn(&[Arc<T>]) -> Option<T> + Send + Sync + 'static,
     ) -> Collection<T> {
@@ -54,7 +59,7 @@ impl Krt {
 
     fn combine<T: Keyed + PartialEq>(
         &self,
-        name: &str,
+        name: impl Into<Options>,
         members: impl IntoIterator<Item = Collection<T>>,
         combine: Combine<T>,
     ) -> Join<T> {

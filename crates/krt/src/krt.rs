@@ -7,10 +7,12 @@ use std::time::{Duration, Instant};
 
 use crate::collection::Collection;
 use crate::engine::operator::derive::{Derive, Input, Outputs};
+use crate::engine::store::Equal;
 use crate::engine::{Engine, inside};
 use crate::error::Error;
 use crate::fetch::Context;
 use crate::key::Hashing;
+use crate::options::Options;
 use crate::shared::Shared;
 use crate::snapshot::{Live, Snapshot};
 use crate::sync::Mutex;
@@ -169,7 +171,7 @@ impl Krt {
     /// is refused in the same way.
     pub fn collection<I, O>(
         &self,
-        name: &str,
+        name: impl Into<Options>,
         input: &Collection<I>,
         f: impl Fn(&mut Context<'_>, &Arc<I>) -> Option<O> + Send + Sync + 'static,
     ) -> Collection<O>
@@ -177,7 +179,7 @@ impl Krt {
         I: Keyed,
         O: Keyed + PartialEq,
     {
-        self.many_collection(name, input, f)
+        self.derive_many(name, input, O::eq, f)
     }
 
     /// A collection with any number of objects for each of the input's, each with a key of its own.
@@ -188,7 +190,7 @@ impl Krt {
     /// one counts.
     pub fn many_collection<I, O, M>(
         &self,
-        name: &str,
+        name: impl Into<Options>,
         input: &Collection<I>,
         f: impl Fn(&mut Context<'_>, &Arc<I>) -> M + Send + Sync + 'static,
     ) -> Collection<O>
@@ -197,22 +199,33 @@ impl Krt {
         O: Keyed + PartialEq,
         M: IntoIterator<Item = O>,
     {
+        self.derive_many(name, input, O::eq, f)
+    }
+
+    pub(crate) fn derive_many<I: Keyed, O: Keyed, M: IntoIterator<Item = O>>(
+        &self,
+        name: impl Into<Options>,
+        input: &Collection<I>,
+        equal: Equal<O>,
+        f: impl Fn(&mut Context<'_>, &Arc<I>) -> M + Send + Sync + 'static,
+    ) -> Collection<O> {
         let f = move |cx: &mut Context<'_>, input: &Arc<I>, outputs: &mut Outputs<O>| {
             outputs.extend(f(cx, input).into_iter().map(Arc::new));
         };
-        self.derive(name, Input::Collection(input.clone()), f)
+        self.derive(name, Input::Collection(input.clone()), equal, f)
     }
 
-    pub(crate) fn derive<I: Keyed, O: Keyed + PartialEq>(
+    pub(crate) fn derive<I: Keyed, O: Keyed>(
         &self,
-        name: &str,
+        name: impl Into<Options>,
         input: Input<I>,
+        equal: Equal<O>,
         f: impl Fn(&mut Context<'_>, &Arc<I>, &mut Outputs<O>) + Send + Sync + 'static,
     ) -> Collection<O> {
         if let Input::Collection(collection) = &input {
             self.check(collection);
         }
-        derive(self.shared(), name, input, f)
+        derive(self.shared(), name, input, equal, f)
     }
 
     /// # Panics
@@ -304,17 +317,17 @@ impl Krt {
 }
 
 /// A collection that is computed from inputs by a function.
-pub(crate) fn derive<I: Keyed, O: Keyed + PartialEq>(
+pub(crate) fn derive<I: Keyed, O: Keyed>(
     shared: &Arc<Shared>,
-    name: &str,
+    name: impl Into<Options>,
     input: Input<I>,
+    equal: Equal<O>,
     f: impl Fn(&mut Context<'_>, &Arc<I>, &mut Outputs<O>) + Send + Sync + 'static,
 ) -> Collection<O> {
     let sources = match &input {
         Input::Collection(collection) => vec![collection.id()],
         Input::Constant(_) => Vec::new(),
     };
-    let equal = O::eq;
     Collection::add(shared, name, sources, Some(equal), |counters| {
         Box::new(Derive::new(input, Box::new(f), equal, counters))
     })

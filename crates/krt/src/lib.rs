@@ -66,9 +66,11 @@
 //! - *Handlers* get the initial state once, then the net change of each epoch, in order. A long backlog is merged by whole epochs. A slow
 //!   handler blocks nobody.
 //! - *Sync*: a collection is synced when its inputs and what it fetched are and its initial state is computed.
+//!   [`Collection::explain_unsynced`] names what it waits for.
 //! - *Teardown*: dropping or stopping frees everything.
 //! - *Panics* of transformations are contained for each input, which keeps its last good output.
-//! - *Cycles* are refused, which is logged with the path, and never hang.
+//! - *Cycles* are refused when they would appear, told with their path by [`Collection::errors`], allowed when they are broken, and never
+//!   hang.
 //!
 //! Where panics abort the process (`panic = "abort"`), none of that can be contained.
 //!
@@ -76,11 +78,11 @@
 //!
 //! The engine and its collections are here: sources from the API server and from files, static ones, derived ones with one or many
 //! outputs for each input or with statuses, singletons, joins of fixed and of changing members, indexes and their groups, collections
-//! made inside of transformations, triggers, and fetches by all filters. What is not built yet:
+//! made inside of transformations, triggers, fetches by all filters, transactions, handlers of several collections, and streams. What is
+//! not built yet:
 //!
 //! - the writer that brings the statuses of a status collection to the API server;
-//! - transactions over several sources, handlers of several collections;
-//! - the debugging views, metrics, and the answer to why something is not synced.
+//! - the debugging views and metrics.
 //!
 //! The layers below it, [`kclient`](https://docs.rs/kclient) and [`kube-client`](https://docs.rs/kube-client), stand on their own.
 //!
@@ -92,9 +94,13 @@
 //! | `krt`, `shared` | the handle of an engine, its thread and its end; what all handles share |
 //! | `collection`, `singleton`, `statics`, `join`, `nested`, `status`, `index`, `group`, `trigger` | one file per kind of collection that users create |
 //! | `scope` | what a transformation makes for itself |
+//! | `options`, `gate` | what is said of a collection when it is made; equality that is the user's |
+//! | `transaction` | writes to several sources as one |
 //! | `traits`, `key`, `selector` | what a type must tell about itself |
 //! | `query`, `spec`, `fetch`, `snapshot` | a query as written, as kept, inside of a transformation, outside |
 //! | `event`, `handlers` | what handlers are told, and how they are registered |
+//! | `epochs`, `subscription` | handlers of several collections; changes as a stream |
+//! | `unsynced` | why a collection is not synced |
 //! | `kube` | objects of the API server as sources, what the types of Kubernetes tell about themselves (feature `kube`) |
 //! | `testing` | what users need to test their transformations |
 #![forbid(unsafe_code)]
@@ -105,11 +111,13 @@
 
 mod collection;
 mod engine;
+mod epochs;
 mod error;
 mod event;
 mod fetch;
 #[cfg(feature = "files")]
 pub mod files;
+mod gate;
 mod group;
 mod handlers;
 mod index;
@@ -119,6 +127,7 @@ mod krt;
 #[cfg(feature = "kube")]
 pub mod kube;
 mod nested;
+mod options;
 mod query;
 mod scope;
 mod selector;
@@ -128,19 +137,24 @@ mod snapshot;
 mod spec;
 mod statics;
 mod status;
+mod subscription;
 mod sync;
 pub mod testing;
 #[cfg(test)]
 mod tests;
 mod traits;
+mod transaction;
 mod trigger;
+mod unsynced;
 
 pub use collection::{Collection, Stats};
+pub use epochs::{Epoch, Follow, Together};
 pub use error::Error;
 pub use event::{Batch, Event};
 pub use fetch::{Context, Fetched, Read};
 #[cfg(feature = "files")]
 pub use files::{FileCollection, FileSingleton};
+pub use gate::WithEq;
 pub use group::{Group, GroupKey, Groups};
 pub use handlers::{HandlerBuilder, Registration};
 pub use index::{Index, Keys};
@@ -150,6 +164,7 @@ pub use krt::{Builder, Krt};
 #[cfg(feature = "kube")]
 pub use kube::InformerCollection;
 pub use nested::Lend;
+pub use options::Options;
 pub use query::Query;
 pub use scope::Scope;
 pub use selector::{LabelSelector, Requirement, SelectorRef};
@@ -157,5 +172,8 @@ pub use singleton::{Singleton, StaticSingleton};
 pub use snapshot::{Live, Snapshot};
 pub use statics::StaticCollection;
 pub use status::WithStatus;
+pub use subscription::Subscription;
 pub use traits::{Keyed, Labeled, Labels, Named, Namespaced, Selecting, Text};
+pub use transaction::Transaction;
 pub use trigger::Trigger;
+pub use unsynced::{Unsynced, Wait};

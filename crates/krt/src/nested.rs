@@ -6,6 +6,7 @@ use crate::collection::Collection;
 use crate::engine::operator::combine::Combine;
 use crate::engine::operator::nested::Nested;
 use crate::krt::Krt;
+use crate::options::Options;
 use crate::traits::Keyed;
 
 /// An object that has a collection, and lends it to [`Krt::nested_join`]: a cluster and its pods, say.
@@ -72,7 +73,11 @@ impl Krt {
     /// # Panics
     ///
     /// If the collection belongs to another engine.
-    pub fn nested_join<C: Lend<T>, T: Keyed + PartialEq>(&self, name: &str, lenders: &Collection<C>) -> Collection<T> {
+    pub fn nested_join<C: Lend<T>, T: Keyed + PartialEq>(
+        &self,
+        name: impl Into<Options>,
+        lenders: &Collection<C>,
+    ) -> Collection<T> {
         self.nested(name, lenders, Combine::First)
     }
 
@@ -88,7 +93,7 @@ impl Krt {
     /// If the collection belongs to another engine.
     pub fn nested_join_with_merge<C: Lend<T>, T: Keyed + PartialEq>(
         &self,
-        name: &str,
+        name: impl Into<Options>,
         lenders: &Collection<C>,
         merge: impl Fn(&[Arc<T>]) -> Option<T> + Send + Sync + 'static,
     ) -> Collection<T> {
@@ -97,7 +102,7 @@ impl Krt {
 
     fn nested<C: Lend<T>, T: Keyed + PartialEq>(
         &self,
-        name: &str,
+        name: impl Into<Options>,
         lenders: &Collection<C>,
         combine: Combine<T>,
     ) -> Collection<T> {

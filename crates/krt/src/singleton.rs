@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use crate::collection::Collection;
 use crate::engine::operator::derive::{Input, Outputs};
+use crate::engine::store::Equal;
 use crate::fetch::Context;
 use crate::krt::Krt;
+use crate::options::Options;
 use crate::statics::StaticCollection;
 use crate::traits::{Keyed, Text};
 
@@ -29,11 +31,10 @@ impl Krt {
     /// As [`collection`](Self::collection).
     pub fn singleton<T: Keyed + PartialEq>(
         &self,
-        name: &str,
+        name: impl Into<Options>,
         f: impl Fn(&mut Context<'_>) -> Option<T> + Send + Sync + 'static,
     ) -> Singleton<T> {
-        let collection = self.many_from_nothing(name, f);
-        Singleton { collection }
+        Singleton::new(self, name, T::eq, f)
     }
 
     /// Any number of objects that are computed from what they fetch, all by one function.
@@ -43,13 +44,10 @@ impl Krt {
     /// As [`many_collection`](Self::many_collection).
     pub fn many_from_nothing<T: Keyed + PartialEq, M: IntoIterator<Item = T>>(
         &self,
-        name: &str,
+        name: impl Into<Options>,
         f: impl Fn(&mut Context<'_>) -> M + Send + Sync + 'static,
     ) -> Collection<T> {
-        let f = move |cx: &mut Context<'_>, _: &Arc<Text>, outputs: &mut Outputs<T>| {
-            outputs.extend(f(cx).into_iter().map(Arc::new));
-        };
-        self.derive(name, Input::Constant(Arc::new(Text(name.to_owned()))), f)
+        from_nothing(self, name, T::eq, f)
     }
 
     /// One value that the program sets.
@@ -57,14 +55,43 @@ impl Krt {
     /// # Panics
     ///
     /// If the value's key is empty.
-    pub fn static_singleton<T: Keyed + PartialEq>(&self, name: &str, value: Option<T>) -> StaticSingleton<T> {
+    pub fn static_singleton<T: Keyed + PartialEq>(
+        &self,
+        name: impl Into<Options>,
+        value: Option<T>,
+    ) -> StaticSingleton<T> {
         StaticSingleton {
             source: self.static_collection(name, value),
         }
     }
 }
 
+/// Objects that are computed from what they fetch.
+pub(crate) fn from_nothing<T: Keyed, M: IntoIterator<Item = T>>(
+    krt: &Krt,
+    name: impl Into<Options>,
+    equal: Equal<T>,
+    f: impl Fn(&mut Context<'_>) -> M + Send + Sync + 'static,
+) -> Collection<T> {
+    let options = name.into();
+    let input = Input::Constant(Arc::new(Text(options.name.to_string())));
+    let f = move |cx: &mut Context<'_>, _: &Arc<Text>, outputs: &mut Outputs<T>| {
+        outputs.extend(f(cx).into_iter().map(Arc::new));
+    };
+    krt.derive(options, input, equal, f)
+}
+
 impl<T: Keyed> Singleton<T> {
+    pub(crate) fn new(
+        krt: &Krt,
+        name: impl Into<Options>,
+        equal: Equal<T>,
+        f: impl Fn(&mut Context<'_>) -> Option<T> + Send + Sync + 'static,
+    ) -> Self {
+        let collection = from_nothing(krt, name, equal, f);
+        Self { collection }
+    }
+
     /// The value.
     pub fn get(&self) -> Option<Arc<T>> {
         self.collection.list().pop()
@@ -72,6 +99,10 @@ impl<T: Keyed> Singleton<T> {
 }
 
 impl<T: Keyed> StaticSingleton<T> {
+    pub(crate) fn source(&self) -> &StaticCollection<T> {
+        &self.source
+    }
+
     /// Sets the value. If its key is another one, the old value is deleted.
     ///
     /// # Panics

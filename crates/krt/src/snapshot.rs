@@ -89,6 +89,13 @@ impl Read for Snapshot {
     }
 }
 
+impl Read for &Snapshot {
+    fn fetch<T: Keyed>(&mut self, query: Query<'_, T>) -> Fetched<T> {
+        self.check(query.collection);
+        select(query, At::Epoch(self.epoch))
+    }
+}
+
 impl Drop for Snapshot {
     fn drop(&mut self) {
         if self.shared.pins.unpin(self.epoch) {

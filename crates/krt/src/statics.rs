@@ -7,16 +7,19 @@ use std::sync::Arc;
 use crate::collection::Collection;
 use crate::engine::operator::source::{Source, SourceBuffer, Touch};
 use crate::engine::panics;
+use crate::engine::store::Equal;
 use crate::key::{Hashing, Key, KeyRef};
 use crate::krt::Krt;
+use crate::options::Options;
 use crate::traits::Keyed;
+use crate::transaction::{self, Write, Writing};
 
 /// A collection whose content the program sets. It is a cheap clone, and is read as the [`Collection`] that it derefs to.
 ///
 /// # Guarantees
 ///
 /// Writes take effect in the order in which they are made, also across collections. What is written to a key between two epochs is
-/// coalesced to the last value. A call of a method is never seen half done.
+/// coalesced to the last value. A call of a method is never seen half done; [`Krt::transaction`] makes one of several.
 ///
 /// Written inside of a transformation, a value is applied in the next epoch; transformations should not write. Writes to a collection
 /// that was stopped, or whose engine has ended, do nothing.
@@ -32,33 +35,39 @@ impl Krt {
     /// If an item's key is empty.
     pub fn static_collection<T: Keyed + PartialEq>(
         &self,
-        name: &str,
+        name: impl Into<Options>,
         items: impl IntoIterator<Item = T>,
     ) -> StaticCollection<T> {
-        StaticCollection::new(self, name, items, true)
+        StaticCollection::new(self, name, items, true, T::eq)
     }
 
     /// A collection that the program sets, and that is not synced before [`mark_synced`](StaticCollection::mark_synced).
-    pub fn unsynced_collection<T: Keyed + PartialEq>(&self, name: &str) -> StaticCollection<T> {
-        StaticCollection::new(self, name, [], false)
+    pub fn unsynced_collection<T: Keyed + PartialEq>(&self, name: impl Into<Options>) -> StaticCollection<T> {
+        StaticCollection::new(self, name, [], false, T::eq)
     }
 }
 
-impl<T: Keyed + PartialEq> StaticCollection<T> {
-    pub(crate) fn new(krt: &Krt, name: &str, items: impl IntoIterator<Item = T>, synced: bool) -> Self {
-        let shared = krt.shared();
+impl<T: Keyed> StaticCollection<T> {
+    pub(crate) fn new(
+        krt: &Krt,
+        name: impl Into<Options>,
+        items: impl IntoIterator<Item = T>,
+        synced: bool,
+        equal: Equal<T>,
+    ) -> Self {
+        let (shared, options) = (krt.shared(), name.into());
         let mut buffer = SourceBuffer::new(synced);
         for item in items {
             let item = Arc::new(item);
-            let key = key_of(&*item, name, &shared.hashing);
+            let key = key_of(&*item, &options.name, &shared.hashing);
             buffer.set(&key, item, Touch::IfDifferent);
         }
-        Self::add(krt, name, buffer, Source::new(Some(T::eq)))
+        Self::add(krt, options, buffer, Source::new(Some(equal)), equal)
     }
 
-    fn add(krt: &Krt, name: &str, buffer: SourceBuffer<T>, source: Source<T>) -> Self {
+    fn add(krt: &Krt, options: Options, buffer: SourceBuffer<T>, source: Source<T>, equal: Equal<T>) -> Self {
         let shared = krt.shared();
-        let collection = Collection::add(shared, name, Vec::new(), Some(T::eq), |_| Box::new(source));
+        let collection = Collection::add(shared, options, Vec::new(), Some(equal), |_| Box::new(source));
         let refused = shared
             .ingress
             .write(|state| state.add_source(collection.id(), Box::new(buffer)));
@@ -68,9 +77,12 @@ impl<T: Keyed + PartialEq> StaticCollection<T> {
 
     /// A source as those of an API server are: whose objects are individuals.
     #[cfg(test)]
-    pub(crate) fn of_individuals(krt: &Krt, name: &str, synced: bool, same: fn(&T, &T) -> bool) -> Self {
+    pub(crate) fn of_individuals(krt: &Krt, name: &str, synced: bool, same: fn(&T, &T) -> bool) -> Self
+    where
+        T: PartialEq,
+    {
         let source = Source::new(Some(T::eq)).telling_apart(same);
-        Self::add(krt, name, SourceBuffer::new(synced), source)
+        Self::add(krt, name.into(), SourceBuffer::new(synced), source, T::eq)
     }
 
     /// Sets another version of an object, which may be equal.
@@ -78,10 +90,8 @@ impl<T: Keyed + PartialEq> StaticCollection<T> {
     pub(crate) fn set_version(&self, item: T) {
         self.set(Arc::new(item), Touch::IfOther);
     }
-}
 
-impl<T: Keyed> StaticCollection<T> {
-    fn key(&self, item: &T) -> Key {
+    pub(crate) fn key(&self, item: &T) -> Key {
         key_of(item, self.name(), &self.shared().hashing)
     }
 
@@ -135,26 +145,8 @@ impl<T: Keyed> StaticCollection<T> {
     /// Deletes the objects for which the function says so, all at once. The function is called without locks, and again for all
     /// objects if the collection is written to meanwhile.
     pub fn delete_where(&self, matches: impl Fn(&T) -> bool) {
-        let latest = || self.write(|buffer| buffer.latest());
-        let Some((mut version, mut all)) = latest() else { return };
-        loop {
-            all.retain(|(_, item)| matches(item));
-            let deleted = self.write(|buffer| {
-                (buffer.version() == version).then(|| {
-                    let items = all
-                        .iter()
-                        .filter_map(|(key, _)| buffer.delete(key.hash, KeyRef::Plain(&key.text)));
-                    items.collect::<Vec<_>>()
-                })
-            });
-            match deleted {
-                Some(None) => match latest() {
-                    Some(newer) => (version, all) = newer,
-                    None => return,
-                },
-                done => return panics::drop_each(done.flatten().into_iter().flatten()),
-            }
-        }
+        let write = Writing::new(self, Write::delete_where(matches));
+        transaction::commit(self.shared(), vec![Box::new(write)]);
     }
 
     /// Makes the content exactly this. Dependants and handlers are told the difference.

@@ -15,6 +15,7 @@ use crate::engine::operator::derive::{Input, Outputs};
 use crate::fetch::Context;
 use crate::key::KeyRef;
 use crate::krt::Krt;
+use crate::options::Options;
 use crate::traits::Keyed;
 
 /// An object and what its status is to be. It has the key of the object.
@@ -64,7 +65,7 @@ impl Krt {
     /// If the input belongs to another engine.
     pub fn status_collection<I, S, O>(
         &self,
-        name: &str,
+        name: impl Into<Options>,
         input: &Collection<I>,
         f: impl Fn(&mut Context<'_>, &Arc<I>) -> (Option<S>, Option<O>) + Send + Sync + 'static,
     ) -> (Collection<WithStatus<I, S>>, Collection<O>)
@@ -87,7 +88,7 @@ impl Krt {
     /// If the input belongs to another engine.
     pub fn status_many_collection<I, S, O, M>(
         &self,
-        name: &str,
+        name: impl Into<Options>,
         input: &Collection<I>,
         f: impl Fn(&mut Context<'_>, &Arc<I>) -> (Option<S>, M) + Send + Sync + 'static,
     ) -> (Collection<WithStatus<I, S>>, Collection<O>)
@@ -97,6 +98,11 @@ impl Krt {
         O: Keyed + PartialEq,
         M: IntoIterator<Item = O>,
     {
+        let mut options = name.into();
+        let name = Arc::clone(&options.name);
+        // The other two wait for what the first one waits for.
+        let mut first = Options::new(format!("{name} (both)"));
+        first.declared = std::mem::take(&mut options.declared);
         let run = move |cx: &mut Context<'_>, object: &Arc<I>, found: &mut Outputs<Both<I, S, O>>| {
             let (status, outputs) = f(cx, object);
             found.push(Arc::new(Both {
@@ -105,18 +111,23 @@ impl Krt {
                 outputs: outputs.into_iter().map(Arc::new).collect(),
             }));
         };
-        let both = self.derive(&format!("{name} (both)"), Input::Collection(input.clone()), run);
+        let both = self.derive(first, Input::Collection(input.clone()), Both::eq, run);
         let status = |_: &mut Context<'_>, both: &Arc<Both<I, S, O>>, found: &mut Outputs<WithStatus<I, S>>| {
             found.extend(both.status.as_ref().map(|status| {
                 let (object, status) = (Arc::clone(&both.object), Arc::clone(status));
                 Arc::new(WithStatus { object, status })
             }));
         };
-        let statuses = self.derive(&format!("{name} (status)"), Input::Collection(both.clone()), status);
+        let statuses = self.derive(
+            format!("{name} (status)"),
+            Input::Collection(both.clone()),
+            WithStatus::eq,
+            status,
+        );
         let outputs = |_: &mut Context<'_>, both: &Arc<Both<I, S, O>>, found: &mut Outputs<O>| {
             found.extend(both.outputs.iter().cloned());
         };
-        (statuses, self.derive(name, Input::Collection(both), outputs))
+        (statuses, self.derive(options, Input::Collection(both), O::eq, outputs))
     }
 }
 

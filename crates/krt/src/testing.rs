@@ -116,6 +116,12 @@ impl Stepper {
         self.engine.cycles()
     }
 
+    /// One epoch: what follows from the last one, or else what was written.
+    #[cfg(test)]
+    pub(crate) fn step_once(&mut self) -> bool {
+        self.engine.step_once()
+    }
+
     #[cfg(test)]
     pub(crate) fn engine(&self) -> &Engine {
         &self.engine

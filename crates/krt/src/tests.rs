@@ -2,11 +2,14 @@
 
 mod churn;
 mod conformance;
+mod cycles;
 mod derived;
+mod epochs;
 mod fetches;
 #[cfg(feature = "files")]
 mod files;
 mod filters;
+mod graphs;
 mod groups;
 mod handlers;
 #[cfg(feature = "kube")]
@@ -20,6 +23,8 @@ mod selectors;
 mod sources;
 mod statuses;
 mod threads;
+mod transactions;
+mod unsynced;
 
 mod oracle;
 

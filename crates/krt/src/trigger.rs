@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::fetch::Context;
 use crate::krt::Krt;
+use crate::options::Options;
 use crate::statics::StaticCollection;
 use crate::traits::Text;
 
@@ -22,14 +23,20 @@ impl Krt {
     /// # Panics
     ///
     /// If the name is empty.
-    pub fn trigger(&self, name: &str) -> Trigger {
+    pub fn trigger(&self, name: impl Into<Options>) -> Trigger {
+        let options = name.into();
+        let text = Text::from(&*options.name);
         Trigger {
-            source: StaticCollection::new(self, name, [Text::from(name)], false),
+            source: StaticCollection::new(self, options, [text], false, Text::eq),
         }
     }
 }
 
 impl Trigger {
+    pub(crate) fn source(&self) -> &StaticCollection<Text> {
+        &self.source
+    }
+
     /// Has its dependants run again. Fired several times between two epochs, they run once.
     pub fn fire(&self) {
         self.source.update(Text::from(self.source.name()));

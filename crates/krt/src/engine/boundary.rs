@@ -4,6 +4,7 @@ use super::Engine;
 use super::id::NodeId;
 use super::ingress::{Edit, NodeInfo, Operation};
 use super::node::Node;
+use super::sink::Delivery;
 use super::{Meta, panics};
 
 impl Engine {
@@ -23,12 +24,24 @@ impl Engine {
                     if let Some(node) = self.nodes.get_mut(id) {
                         let mut with = Edit {
                             epoch: self.epoch,
-                            pool: &self.shared.pool,
+                            delivery: Delivery {
+                                pool: &self.shared.pool,
+                                gathers: &mut self.gathers,
+                            },
                         };
                         edit(node.cell(), &mut with);
                     }
                 }
             }
+        }
+        // What they were told is the state of the epoch before, which is still the published one.
+        self.flush(self.epoch - 1);
+    }
+
+    /// Hands on what was gathered from several nodes.
+    pub(super) fn flush(&mut self, epoch: u64) {
+        for gather in self.gathers.drain(..) {
+            gather.flush(epoch, &self.shared);
         }
     }
 
@@ -37,7 +50,10 @@ impl Engine {
         if id.index() >= self.meta.len() {
             self.meta.resize_with(id.index() + 1, || None);
         }
+        let mut declared = info.declared;
+        declared.retain(|node| !info.sources.contains(node));
         let mut sources = info.sources;
+        sources.extend(&declared);
         sources.sort_unstable();
         sources.dedup();
         for source in &sources {
@@ -48,9 +64,9 @@ impl Engine {
             self.graph.hold(id, *source);
         }
         self.meta[id.index()] = Some(Meta {
-            name: info.name,
-            uid: info.uid,
+            status: info.status,
             sources,
+            declared,
             is_released: false,
         });
         self.schedule.push(id, &self.graph);
@@ -65,12 +81,13 @@ impl Engine {
         let Some(mut node) = self.nodes.take(id) else { return };
         node.stop(&mut self.deps, &mut self.graph);
         self.nodes.put(id, node);
-        self.refused.retain(|refused| refused.consumer != id);
+        self.cycles.forget(id);
         self.awaited.retain(|awaited| awaited.consumer != id);
-        let sources = self.meta.get_mut(id.index()).and_then(Option::as_mut);
-        let sources = sources
-            .map(|meta| std::mem::take(&mut meta.sources))
-            .unwrap_or_default();
+        if let Some(status) = self.status(id) {
+            status.set_stopped();
+        }
+        let meta = self.meta.get_mut(id.index()).and_then(Option::as_mut);
+        let sources = meta.map(|meta| std::mem::take(&mut meta.sources)).unwrap_or_default();
         for source in sources {
             self.graph.release(id, source);
         }

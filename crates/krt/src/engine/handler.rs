@@ -1,165 +1,101 @@
 //! One handler's queue of batches: filled by the engine, emptied by one thread at a time, merged when it is long.
 //!
-//! Whose thread that is, is the business of [`super::pool`].
-//!
-//! # Design
-//!
-//! A handler that lags has its whole backlog merged into one batch, which leads from the state that it knows to that of the last
-//! epoch. It does so itself when it comes to it. So that a handler that never comes costs neither memory nor time without bound,
-//! the engine's thread, which is the only one to add batches, does it too, but not before there is twice as much as was left
-//! the last time: the cost of merging is paid by the events that came in between. No lock is held for it; the handler finds
-//! nothing meanwhile, and is scheduled again afterwards.
+//! Whose thread that is, is the business of [`super::pool`]; how a queue is merged, that of [`super::backlog`].
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::backlog::{Backlog, Load, Waiting};
 use super::panics;
-use super::planted::{self, Bug};
 use super::pool::{Job, Pool};
 use super::progress::Progress;
-use super::store::Equal;
-use crate::event::{Batch, Event, Told};
+use super::sink::{Delivery, Sink};
+use crate::event::Batch;
 use crate::sync::Mutex;
 
 /// The user's code.
-pub(crate) type Call<T> = Box<dyn FnMut(&Batch<T>) + Send>;
+pub(crate) type Call<L> = Box<dyn FnMut(&L) + Send>;
 
-/// A batch that waits, and what it stands for.
-pub(crate) struct Waiting<T> {
-    /// The first of the epochs that it stands for.
-    first: u64,
-    batch: Batch<T>,
-    /// Whether the collection was synced with this batch's epoch.
-    synced: bool,
-}
-
-impl<T> Waiting<T> {
-    pub(crate) fn new(epoch: u64, changes: Arc<Vec<Told<T>>>, synced: bool) -> Self {
-        let batch = Batch { epoch, changes };
-        Self {
-            first: epoch,
-            batch,
-            synced,
-        }
-    }
-
-    /// What it counts in a backlog: its events, and itself, since an empty one is not free either.
-    fn size(&self) -> usize {
-        self.batch.len() + 1
-    }
-}
-
-struct State<T> {
-    waiting: VecDeque<Waiting<T>>,
-    /// Invariant: how much waits.
-    size: usize,
-    /// More than this is merged by the engine.
-    merge_over: usize,
+struct State<L> {
+    backlog: Backlog<L>,
     /// Invariant: `None` while a thread runs it, and after the end.
-    call: Option<Call<T>>,
+    call: Option<Call<L>>,
     /// Whether a thread runs it or was asked to. Invariant: true if something waits.
     scheduled: bool,
     /// The first epoch of the batch that is being handled.
     running: Option<u64>,
-    /// The first epoch of the batches that are being merged.
-    merging: Option<u64>,
     synced: bool,
     ended: bool,
 }
 
 /// What there is for a thread to do.
-enum Next<T> {
+enum Next<L> {
     Nothing,
     /// The call that it brought back, which nobody needs any more.
-    Ended(Call<T>),
+    Ended(Call<L>),
     /// A batch, and those to merge with it.
-    Batch(Call<T>, Waiting<T>, VecDeque<Waiting<T>>),
+    Batch(Call<L>, Waiting<L>, VecDeque<Waiting<L>>),
 }
 
-pub(crate) struct Handler<T> {
+pub(crate) struct Handler<L: Load> {
     name: Arc<str>,
-    state: Mutex<State<T>>,
+    state: Mutex<State<L>>,
     /// `State::ended`, to be seen without the lock; perhaps a little later.
     ended: AtomicBool,
-    /// More than this, in more than one batch, is merged.
-    limit: usize,
-    equal: Option<Equal<T>>,
-    /// Tells one individual from another of its key, where that matters.
-    same: Option<Equal<T>>,
+    equal: L::Equal,
     progress: Arc<Progress>,
 }
 
-impl<T: Send + Sync + 'static> Handler<T> {
+impl<L: Load> Handler<L> {
     /// Without a limit, nothing is merged.
     pub(crate) fn new(
         name: Arc<str>,
-        call: Call<T>,
+        call: Call<L>,
         limit: Option<usize>,
-        equal: Option<Equal<T>>,
+        equal: L::Equal,
         progress: Arc<Progress>,
     ) -> Self {
-        let limit = limit.unwrap_or(usize::MAX);
         Self {
             name,
             state: Mutex::new(State {
-                waiting: VecDeque::new(),
-                size: 0,
-                merge_over: limit,
+                backlog: Backlog::new(limit),
                 call: Some(call),
                 scheduled: false,
                 running: None,
-                merging: None,
                 synced: false,
                 ended: false,
             }),
             ended: AtomicBool::new(false),
-            limit,
             equal,
-            same: None,
             progress,
         }
     }
 
-    /// A key whose value is not the same individual any more is told as deleted and added.
-    pub(crate) fn telling_apart(mut self, same: Option<Equal<T>>) -> Self {
-        self.same = same;
-        self
-    }
-
     /// Adds a batch. Only the engine's thread does.
-    pub(crate) fn push(self: &Arc<Self>, batch: Waiting<T>, pool: &Arc<Pool>) {
+    pub(crate) fn push(self: &Arc<Self>, batch: Waiting<L>, pool: &Arc<Pool>) {
         let (schedule, backlog) = {
             let mut state = self.state.lock();
             if state.ended {
                 drop(state);
-                return panics::drop_each([batch]);
+                return panics::drop_each([batch.load]);
             }
-            state.size += batch.size();
-            state.waiting.push_back(batch);
-            if state.size > state.merge_over && state.waiting.len() > 1 {
-                state.merging = state.waiting.front().map(|one| one.first);
-                state.size = 0;
-                (false, std::mem::take(&mut state.waiting))
-            } else {
-                (!std::mem::replace(&mut state.scheduled, true), VecDeque::new())
-            }
+            let backlog = state.backlog.push(batch);
+            let schedule = backlog.is_empty() && !std::mem::replace(&mut state.scheduled, true);
+            (schedule, backlog)
         };
         if schedule {
             pool.schedule(Arc::clone(self) as Arc<dyn Job>);
         }
         if !backlog.is_empty() {
-            let merged = merge(backlog, self.equal, self.same);
+            let merged = Waiting::merge(backlog, self.equal);
             let schedule = {
                 let mut state = self.state.lock();
-                state.merging = None;
                 if state.ended {
                     drop(state);
-                    return panics::drop_each([merged]);
+                    return panics::drop_each([merged.load]);
                 }
-                state.size = merged.size();
-                state.merge_over = self.limit.max(2 * merged.size());
-                state.waiting.push_back(merged);
+                state.backlog.put_merged(merged);
                 !std::mem::replace(&mut state.scheduled, true)
             };
             if schedule {
@@ -173,21 +109,26 @@ impl<T: Send + Sync + 'static> Handler<T> {
         self.state.lock().synced
     }
 
+    /// Whether it will be called no more.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
     /// Calls it no more, but for a call that is running. What waits is dropped.
     pub(crate) fn end(&self) {
         let (waiting, call) = {
             let mut state = self.state.lock();
             state.ended = true;
             self.ended.store(true, Ordering::Release);
-            (std::mem::take(&mut state.waiting), state.call.take())
+            (state.backlog.clear(), state.call.take())
         };
-        panics::drop_each(waiting);
+        panics::drop_each(waiting.into_iter().map(|waiting| waiting.load));
         panics::drop_each(call);
         self.progress.notify();
     }
 
     /// What is to be done next, after a batch was handled by the call that is brought back.
-    fn next(&self, back: Option<(Call<T>, bool)>) -> Next<T> {
+    fn next(&self, back: Option<(Call<L>, bool)>) -> Next<L> {
         let mut state = self.state.lock();
         let mut call = state.call.take();
         if let Some((back, synced)) = back {
@@ -199,38 +140,31 @@ impl<T: Send + Sync + 'static> Handler<T> {
             }
             call = Some(back);
         }
-        let (call, next) = match (call, state.waiting.pop_front()) {
-            (Some(call), Some(next)) => (call, next),
-            (call, next) => {
-                debug_assert!(next.is_none(), "without a call, nothing waits");
-                state.call = call;
-                state.scheduled = false;
-                return Next::Nothing;
+        let waiting = call.and_then(|call| match state.backlog.pop() {
+            Some(next) => Some((call, next)),
+            None => {
+                state.call = Some(call);
+                None
             }
+        });
+        let Some((call, (next, more))) = waiting else {
+            state.scheduled = false;
+            return Next::Nothing;
         };
         state.running = Some(next.first);
-        let more = if state.size > self.limit {
-            state.size = 0;
-            std::mem::take(&mut state.waiting)
-        } else {
-            state.size -= next.size();
-            VecDeque::new()
-        };
-        state.merge_over = self.limit;
         Next::Batch(call, next, more)
     }
 
-    fn call(&self, call: &mut Call<T>, batch: &Batch<T>) {
-        if batch.is_empty() {
-            return;
-        }
-        if let Err(text) = panics::contain(|| call(batch)) {
-            tracing::error!(handler = %self.name, epoch = batch.epoch, panic = text, "a handler panicked");
+    fn call(&self, call: &mut Call<L>, load: &L) {
+        if load.is_told()
+            && let Err(text) = panics::contain(|| call(load))
+        {
+            tracing::error!(handler = %self.name, panic = text, "a handler panicked");
         }
     }
 }
 
-impl<T: Send + Sync + 'static> Job for Handler<T> {
+impl<L: Load> Job for Handler<L> {
     /// Handles batch by batch, each merged from all that waits if that is too much.
     fn run(&self) {
         let mut next = self.next(None);
@@ -245,11 +179,12 @@ impl<T: Send + Sync + 'static> Job for Handler<T> {
                     let one = if more.is_empty() {
                         one
                     } else {
-                        merge(std::iter::once(one).chain(more), self.equal, self.same)
+                        Waiting::merge(std::iter::once(one).chain(more), self.equal)
                     };
-                    self.call(&mut call, &one.batch);
-                    next = self.next(Some((call, one.synced)));
-                    panics::drop_each([one]);
+                    let Waiting { load, synced, .. } = one;
+                    self.call(&mut call, &load);
+                    next = self.next(Some((call, synced)));
+                    panics::drop_each([load]);
                     self.progress.notify();
                 }
             }
@@ -257,81 +192,31 @@ impl<T: Send + Sync + 'static> Job for Handler<T> {
     }
 
     fn has_ended(&self) -> bool {
-        self.ended.load(Ordering::Acquire)
+        Self::has_ended(self)
     }
 
     fn is_settled(&self, epoch: u64) -> bool {
         let state = self.state.lock();
-        let first = state.waiting.front().map(|one| one.first);
-        [state.running, state.merging, first]
-            .iter()
-            .flatten()
-            .all(|first| *first > epoch)
+        let waiting = state.running.into_iter().chain(state.backlog.first());
+        waiting.into_iter().all(|first| first > epoch)
     }
 }
 
-/// What happened to one key over the epochs that are merged.
-struct Net<T> {
-    key: Arc<str>,
-    /// As the handler knows it.
-    old: Option<Arc<T>>,
-    new: Option<Arc<T>>,
-    /// Whether it was touched: told though nothing had changed.
-    touched: bool,
-}
-
-/// One batch that leads to the same state, with the same start. Precondition: there is at least one.
-fn merge<T>(
-    backlog: impl IntoIterator<Item = Waiting<T>>,
-    equal: Option<Equal<T>>,
-    same: Option<Equal<T>>,
-) -> Waiting<T> {
-    let is_same = |old: &Arc<T>, new: &Arc<T>| {
-        Arc::ptr_eq(old, new) || equal.is_some_and(|equal| panics::contain(|| equal(old, new)).unwrap_or(false))
-    };
-    let is_touch = |event: &Event<T>| matches!(event, Event::Updated { old, new } if is_same(old, new));
-    let (mut first, mut epoch, mut synced) = (u64::MAX, 0, false);
-    let mut nets: Vec<Net<T>> = Vec::new();
-    let mut places: HashMap<Arc<str>, usize> = HashMap::new();
-    for waiting in backlog {
-        first = first.min(waiting.first);
-        epoch = waiting.batch.epoch;
-        synced |= waiting.synced;
-        for Told { key, event } in &*waiting.batch.changes {
-            let new = event.new().cloned();
-            if let Some(place) = places.get(key) {
-                let net = &mut nets[*place];
-                panics::drop_each(std::mem::replace(&mut net.new, new));
-                if planted::has(Bug::MergedOld) {
-                    net.old = event.old().cloned();
-                }
-                net.touched |= is_touch(event);
-            } else {
-                places.insert(Arc::clone(key), nets.len());
-                nets.push(Net {
-                    key: Arc::clone(key),
-                    old: event.old().cloned(),
-                    new,
-                    touched: is_touch(event),
-                });
-            }
-        }
-        panics::drop_each([waiting]);
+impl<T: Send + Sync + 'static> Sink<T> for Arc<Handler<Batch<T>>> {
+    fn push(&self, batch: Waiting<Batch<T>>, to: &mut Delivery<'_>) {
+        Handler::push(self, batch, to.pool);
     }
-    let told = nets.into_iter().flat_map(|net| {
-        if let (Some(old), Some(new)) = (&net.old, &net.new)
-            && !net.touched
-            && is_same(old, new)
-        {
-            panics::drop_each([net]);
-            return None.into_iter().chain(None);
-        }
-        let mut events = Told::between(net.key, net.old, net.new, same.unwrap_or(|_, _| true));
-        events.next().into_iter().chain(events.next())
-    });
-    let batch = Batch {
-        epoch,
-        changes: Arc::new(told.collect()),
-    };
-    Waiting { first, batch, synced }
+
+    fn push_last(&self, batch: Waiting<Batch<T>>, _: &mut Delivery<'_>) {
+        Handler::end(self);
+        panics::drop_each([batch.load]);
+    }
+
+    fn has_ended(&self) -> bool {
+        Handler::has_ended(self)
+    }
+
+    fn end(&self) {
+        Handler::end(self);
+    }
 }

@@ -21,7 +21,7 @@ pub(crate) enum Operation {
     Add(NodeId, Box<dyn Node>, NodeInfo),
     /// Nobody has a handle of the node any more.
     Release(NodeId),
-    /// Freezes a node.
+    /// Freezes a node. If it was written to before, that comes first.
     Stop(NodeId),
     /// Does something typed to a node: a handler, an index.
     Edit(NodeId, EditCall),
@@ -32,15 +32,16 @@ pub(crate) type EditCall = Box<dyn FnOnce(&mut dyn Any, &mut Edit<'_>) + Send>;
 
 /// What a node is called and reads.
 pub(crate) struct NodeInfo {
-    pub(crate) name: std::sync::Arc<str>,
-    pub(crate) uid: u64,
+    pub(crate) status: std::sync::Arc<super::status::Status>,
     pub(crate) sources: Vec<NodeId>,
+    /// What is waited for beside these.
+    pub(crate) declared: Vec<NodeId>,
 }
 
 /// What an [`Operation::Edit`] may use.
 pub(crate) struct Edit<'a> {
     pub(crate) epoch: u64,
-    pub(crate) pool: &'a std::sync::Arc<super::pool::Pool>,
+    pub(crate) delivery: super::sink::Delivery<'a>,
 }
 
 /// The pending changes of one source, with its type erased.
@@ -75,6 +76,8 @@ pub(crate) struct State {
     /// By node.
     sources: Vec<Option<Source>>,
     changed: Vec<NodeId>,
+    /// What was written to sources before they were stopped.
+    last: Vec<(NodeId, Box<dyn Any + Send>)>,
     timeouts: Vec<Timeout>,
     /// Node numbers that may be given out again.
     free: Vec<u32>,
@@ -82,6 +85,8 @@ pub(crate) struct State {
     next_uid: u64,
     /// Counts what was written.
     written: u64,
+    /// What `written` was when the engine took something the last time.
+    taken: u64,
     /// Whether pins went, so that old versions may go.
     pub(crate) unpinned: bool,
     /// Nothing is accepted any more.
@@ -133,9 +138,11 @@ impl Ingress {
         look(&mut self.state.lock())
     }
 
-    /// The number of the last write.
+    /// The number up to which everything must be applied for all writes to be. Some writes leave nothing to apply, such as those to a source
+    /// that was stopped: the engine is not told of them.
     pub(crate) fn written(&self) -> u64 {
-        self.state.lock().written
+        let state = self.state.lock();
+        if state.has_work() { state.written } else { state.taken }
     }
 
     pub(crate) fn take(&self) -> Cut {
@@ -178,6 +185,7 @@ impl Ingress {
             (
                 std::mem::take(&mut state.operations),
                 std::mem::take(&mut state.sources),
+                std::mem::take(&mut state.last),
             )
         })
     }
@@ -203,6 +211,22 @@ impl State {
         None
     }
 
+    /// Queues the stop of a node. If it is a source, what was written before still counts, and nothing that comes after. What is returned is to
+    /// be dropped.
+    pub(crate) fn stop(&mut self, node: NodeId) -> impl Sized + use<> {
+        let source = self.sources.get_mut(node.index()).and_then(Option::take);
+        let mut buffer = source.map(|source| {
+            if source.is_changed {
+                self.changed.retain(|changed| *changed != node);
+            }
+            (source.buffer, source.is_changed)
+        });
+        if let Some((buffer, true)) = &mut buffer {
+            self.last.push((node, buffer.take()));
+        }
+        (buffer, self.push(Operation::Stop(node)))
+    }
+
     /// Gives a node its buffer; gives it back if nothing is accepted any more.
     pub(crate) fn add_source(&mut self, node: NodeId, buffer: Box<dyn Buffer>) -> Option<Box<dyn Buffer>> {
         if self.closed {
@@ -217,6 +241,12 @@ impl State {
         });
         self.changed.push(node);
         None
+    }
+
+    /// The buffer of a source, to be looked at. `None` after the end.
+    pub(crate) fn buffer<B: 'static>(&mut self, node: NodeId) -> Option<&B> {
+        let source = self.sources.get_mut(node.index())?.as_mut()?;
+        source.buffer.as_any().downcast_ref()
     }
 
     /// A source counts as synced once this time has passed, from now or from the start of the engine if that is later.
@@ -283,17 +313,19 @@ impl State {
     }
 
     fn has_work(&self) -> bool {
-        !self.operations.is_empty() || !self.changed.is_empty() || self.unpinned
+        !self.operations.is_empty() || !self.changed.is_empty() || !self.last.is_empty() || self.unpinned
     }
 
     fn take(&mut self) -> Cut {
-        let mut changes = SmallVec::with_capacity(self.changed.len());
+        let mut changes = SmallVec::with_capacity(self.last.len() + self.changed.len());
+        changes.extend(self.last.drain(..));
         for node in self.changed.drain(..) {
             if let Some(source) = &mut self.sources[node.index()] {
                 source.is_changed = false;
                 changes.push((node, source.buffer.take()));
             }
         }
+        self.taken = self.written;
         Cut {
             operations: std::mem::take(&mut self.operations),
             changes,

@@ -6,17 +6,19 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use super::backlog::Waiting;
+use super::cycles::Cycles;
 use super::deps::Deps;
 use super::graph::Graph;
-use super::handler::{Handler, Waiting};
 use super::id::NodeId;
+use super::operator::parked::Parked;
 use super::pins;
-use super::pool::{Job, Pool};
 use super::published::Published;
 use super::schedule::Schedule;
+use super::sink::{Delivery, Sink};
 use super::store::{Equal, IdsFrom, Store, StoreIndex};
 use super::{Meta, Nodes, panics, spare};
-use crate::event::{Event, Told};
+use crate::event::{Batch, Event, Told};
 use crate::shared::Shared;
 
 /// What a node may use while it runs.
@@ -29,21 +31,14 @@ pub(crate) struct Run<'a> {
     pub(crate) graph: &'a mut Graph,
     pub(crate) schedule: &'a mut Schedule,
     pub(crate) deps: &'a mut Deps,
-    /// Inputs whose fetches would close a cycle, with the way along it.
-    pub(crate) refused: &'a mut Vec<Refused>,
+    /// The edges that are refused.
+    pub(crate) cycles: &'a mut Cycles,
+    /// Whether everything is synced that the node was declared to wait for.
+    pub(crate) may_sync: bool,
     /// Inputs that asked for nodes which are not added yet.
     pub(crate) awaited: &'a mut Vec<Awaited>,
     /// For the names of nodes.
     pub(super) meta: &'a [Option<Meta>],
-}
-
-/// An input that asked for an edge which cannot be.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refused {
-    pub(crate) consumer: NodeId,
-    pub(crate) input: u32,
-    /// From the consumer to what it asked for, and on to the consumer again.
-    pub(crate) path: Vec<NodeId>,
 }
 
 /// An input that asked for a node which was made in the same epoch, and runs again when it is added.
@@ -79,6 +74,10 @@ pub(crate) trait Operator<T>: Send {
     /// A change concerns this input.
     fn mark(&mut self, _input: u32) {}
     fn run(&mut self, store: &mut Store<T>, run: &mut Run<'_>) -> Step;
+    /// The inputs that wait for what they fetched.
+    fn parked(&self) -> Option<&Parked> {
+        None
+    }
     /// Gives back what it holds in the engine.
     fn end(&mut self, _deps: &mut Deps, _graph: &mut Graph) {}
     fn ids(&self) -> IdsFrom {
@@ -110,12 +109,20 @@ pub(crate) trait Node: Send {
     fn has_news(&self) -> bool;
     /// Whether this epoch completed the initial state.
     fn is_newly_synced(&self) -> bool;
-    /// Shows this epoch to readers. The pins are locked.
-    fn publish(&mut self, epoch: u64, pins: &pins::State);
+    /// Whether the initial state is complete, as of this epoch.
+    fn is_synced(&self) -> bool;
+    /// The inputs that wait for what they fetched.
+    fn parked(&self) -> Option<&Parked>;
+    /// Whether it waits for anything, or readers were told so the last time.
+    fn is_to_be_told(&self) -> bool;
+    /// Readers were told whether it waits for anything.
+    fn set_told(&mut self, waits: bool);
+    /// Shows this epoch to readers; tells whether it keeps older versions. The pins are locked.
+    fn publish(&mut self, epoch: u64, pins: &pins::State) -> bool;
     /// Tells the handlers, and forgets this epoch's changes.
-    fn deliver(&mut self, epoch: u64, pool: &Arc<Pool>);
+    fn deliver(&mut self, epoch: u64, to: &mut Delivery<'_>);
     /// Gives up the versions that no pin sees any more. The pins are locked.
-    fn reclaim(&mut self, pins: &pins::State);
+    fn reclaim(&mut self, pins: &pins::State) -> bool;
     /// Drops what was given up, without locks.
     fn drop_values(&mut self);
     /// Freezes the content: drops the operator, the indexes and the handlers.
@@ -129,12 +136,17 @@ pub(crate) trait Node: Send {
 
 pub(crate) struct Cell<T> {
     pub(crate) store: Store<T>,
+    /// Who gives out the ids of its objects.
+    ids: IdsFrom,
     /// `None` once stopped.
     operator: Option<Box<dyn Operator<T>>>,
     published: Arc<Published<T>>,
-    handlers: Vec<Arc<Handler<T>>>,
+    /// Who is told its changes.
+    sinks: Vec<Box<dyn Sink<T>>>,
     /// Set in the epoch that completes the initial state, until it is delivered.
     newly_synced: bool,
+    /// Whether readers were told that it waits for something.
+    told: bool,
     /// What readers do not see any more, to be dropped without locks.
     dropped: Vec<Arc<T>>,
 }
@@ -143,20 +155,18 @@ impl<T: Send + Sync + 'static> Cell<T> {
     pub(crate) fn new(published: Arc<Published<T>>, operator: Box<dyn Operator<T>>) -> Self {
         Self {
             store: Store::new(),
+            ids: operator.ids(),
             operator: Some(operator),
             published,
-            handlers: Vec::new(),
+            sinks: Vec::new(),
             newly_synced: false,
+            told: true,
             dropped: Vec::new(),
         }
     }
 
-    /// Adds a handler, which is told the present state first if it wants to know.
-    pub(crate) fn add_handler(&mut self, handler: Arc<Handler<T>>, initial: bool, epoch: u64, pool: &Arc<Pool>) {
-        if self.operator.is_none() {
-            handler.end();
-            return;
-        }
+    /// Adds somebody to be told, the present state first if he wants to know.
+    pub(crate) fn add_sink(&mut self, sink: Box<dyn Sink<T>>, initial: bool, epoch: u64, to: &mut Delivery<'_>) {
         // The published state is that of the epoch before, which is complete.
         let told = self.published.list(super::published::At::Newest).into_iter();
         let told = told.filter(|_| initial).map(|(key, object)| Told {
@@ -164,11 +174,20 @@ impl<T: Send + Sync + 'static> Cell<T> {
             event: Event::Added(object),
         });
         let told: Vec<_> = told.collect();
-        if !told.is_empty() || self.store.synced {
-            let waiting = Waiting::new(epoch.saturating_sub(1), Arc::new(told), self.store.synced);
-            handler.push(waiting, pool);
+        let epoch = epoch.saturating_sub(1);
+        let synced = self.published.is_synced();
+        let is_news = !told.is_empty() || synced;
+        let changes = Arc::new(told);
+        let batch = Waiting::new(epoch, Batch { epoch, changes }, synced);
+        // If it was stopped just now, and is synced by that, this is yet to be told.
+        if self.operator.is_none() && !self.newly_synced {
+            sink.push_last(batch, to);
+            return;
         }
-        self.handlers.push(handler);
+        if is_news {
+            sink.push(batch, to);
+        }
+        self.sinks.push(sink);
     }
 
     pub(crate) fn add_index(&mut self, number: u32, index: Box<dyn StoreIndex<T>>) {
@@ -184,9 +203,19 @@ impl<T: Send + Sync + 'static> Cell<T> {
             self.published.add_index(number, postings);
         }
     }
+}
 
-    fn ids(&self) -> IdsFrom {
-        self.operator.as_ref().map_or(IdsFrom::Store, |operator| operator.ids())
+/// Nobody will be told anything any more.
+fn end<T>(sinks: &mut Vec<Box<dyn Sink<T>>>) {
+    for sink in sinks.drain(..) {
+        sink.end();
+        panics::drop_each([sink]);
+    }
+}
+
+impl<T> Drop for Cell<T> {
+    fn drop(&mut self) {
+        end(&mut self.sinks);
     }
 }
 
@@ -217,8 +246,14 @@ impl<T: Send + Sync + 'static> Node for Cell<T> {
         let Some(operator) = &mut self.operator else {
             return Step::Finished { synced };
         };
+        let may_sync = run.may_sync || synced;
+        if !may_sync && self.ids == IdsFrom::Store {
+            // It starts with everything once it may. Sources take what was written in any case.
+            return Step::Finished { synced };
+        }
         let step = operator.run(&mut self.store, run);
         if let Step::Finished { synced } = step {
+            let synced = synced && may_sync;
             self.newly_synced = synced && !self.store.synced;
             self.store.synced |= synced;
             self.store.finalize(run.node, run.deps, run.graph);
@@ -234,46 +269,75 @@ impl<T: Send + Sync + 'static> Node for Cell<T> {
         self.newly_synced
     }
 
-    fn publish(&mut self, epoch: u64, pins: &pins::State) {
-        self.published
-            .publish(epoch, (&self.store.delta, &self.store.moved), pins, &mut self.dropped);
+    fn is_synced(&self) -> bool {
+        self.store.synced
+    }
+
+    fn parked(&self) -> Option<&Parked> {
+        self.operator.as_ref()?.parked()
+    }
+
+    fn is_to_be_told(&self) -> bool {
+        self.told || !self.store.synced || self.parked().is_some_and(|parked| !parked.is_empty())
+    }
+
+    fn set_told(&mut self, waits: bool) {
+        self.told = waits;
+    }
+
+    fn publish(&mut self, epoch: u64, pins: &pins::State) -> bool {
+        let changes = (&*self.store.delta, &*self.store.moved);
+        let retains = self.published.publish(epoch, changes, pins, &mut self.dropped);
         if self.newly_synced {
             self.published.set_synced();
         }
+        retains
     }
 
-    fn deliver(&mut self, epoch: u64, pool: &Arc<Pool>) {
-        let ids = self.ids();
-        let mut delta = self.store.end_epoch(ids);
+    fn deliver(&mut self, epoch: u64, to: &mut Delivery<'_>) {
+        let mut delta = self.store.end_epoch(self.ids);
         let synced = std::mem::take(&mut self.newly_synced);
-        self.handlers.retain(|handler| !handler.has_ended());
-        if self.handlers.is_empty() || (delta.is_empty() && !synced) {
+        let is_last = self.operator.is_none();
+        self.sinks.retain(|sink| !sink.has_ended());
+        if self.sinks.is_empty() || (delta.is_empty() && !synced) {
             panics::drop_each(delta.drain(..));
-        } else {
-            let same = self.operator.as_ref().and_then(|operator| operator.same());
-            let mut told = Vec::with_capacity(delta.len());
-            if let Some(same) = same {
-                told.extend(
-                    delta
-                        .drain(..)
-                        .flat_map(|change| Told::between(change.key.text, change.old, change.new, same)),
-                );
-            } else {
-                told.extend(delta.drain(..).filter_map(|change| {
-                    let event = Event::between(change.old, change.new)?;
-                    Some(Told {
-                        key: change.key.text,
-                        event,
-                    })
-                }));
+            self.store.reuse(delta);
+            if is_last {
+                end(&mut self.sinks);
             }
-            let told = Arc::new(told);
-            for handler in &self.handlers {
-                handler.push(Waiting::new(epoch, Arc::clone(&told), synced), pool);
-            }
-            panics::drop_each([told]);
+            return self.drop_values();
         }
+        let same = self.operator.as_ref().and_then(|operator| operator.same());
+        let told: Vec<_> = if let Some(same) = same {
+            let told = delta
+                .drain(..)
+                .flat_map(|change| Told::between(change.key.text, change.old, change.new, same));
+            told.collect()
+        } else {
+            let told = delta.drain(..).filter_map(|change| {
+                let event = Event::between(change.old, change.new)?;
+                Some(Told {
+                    key: change.key.text,
+                    event,
+                })
+            });
+            told.collect()
+        };
         self.store.reuse(delta);
+        let changes = Arc::new(told);
+        let batch = || {
+            let changes = Arc::clone(&changes);
+            Waiting::new(epoch, Batch { epoch, changes }, synced)
+        };
+        if is_last {
+            for sink in self.sinks.drain(..) {
+                sink.push_last(batch(), to);
+                panics::drop_each([sink]);
+            }
+        } else {
+            self.sinks.iter().for_each(|sink| sink.push(batch(), to));
+        }
+        panics::drop_each([changes]);
         self.drop_values();
     }
 
@@ -282,8 +346,8 @@ impl<T: Send + Sync + 'static> Node for Cell<T> {
         spare::keep(&mut self.dropped);
     }
 
-    fn reclaim(&mut self, pins: &pins::State) {
-        self.published.reclaim(pins, &mut self.dropped);
+    fn reclaim(&mut self, pins: &pins::State) -> bool {
+        self.published.reclaim(pins, &mut self.dropped)
     }
 
     fn stop(&mut self, deps: &mut Deps, graph: &mut Graph) {
@@ -296,14 +360,11 @@ impl<T: Send + Sync + 'static> Node for Cell<T> {
         self.store.synced = true;
         self.store.drop_indexes();
         self.published.drop_indexes();
-        for handler in self.handlers.drain(..) {
-            handler.end();
-        }
     }
 
     #[cfg(test)]
     fn live(&self) -> Vec<usize> {
-        let mut live = vec![self.published.len(), self.published.retained(), self.handlers.len()];
+        let mut live = vec![self.published.len(), self.published.retained(), self.sinks.len()];
         live.extend(self.store.live());
         live.extend(self.operator.iter().flat_map(|operator| operator.live()));
         live
@@ -311,7 +372,7 @@ impl<T: Send + Sync + 'static> Node for Cell<T> {
 
     #[cfg(test)]
     fn check_invariants(&self, id: NodeId, deps: &Deps) {
-        self.store.check_invariants(self.ids());
+        self.store.check_invariants(self.ids);
         deps.check_postings(id, &self.store);
         assert_eq!(self.store.len(), self.published.len());
         assert_eq!(self.store.synced, self.published.is_synced());

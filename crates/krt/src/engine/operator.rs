@@ -7,4 +7,5 @@ pub(crate) mod derive;
 pub(crate) mod group;
 pub(crate) mod join;
 pub(crate) mod nested;
+pub(crate) mod parked;
 pub(crate) mod source;

@@ -5,8 +5,9 @@
 //! A pin is taken, and an epoch published, under the same lock. So a pin is on one side of each epoch in all collections, and who
 //! publishes knows all pins that there are: a version that an epoch replaces is kept iff one of them sees it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::id::NodeId;
 use crate::sync::{Mutex, MutexGuard};
 
 #[derive(Debug, Default)]
@@ -19,6 +20,8 @@ pub(crate) struct State {
     published: u64,
     /// How often each epoch is pinned.
     pinned: BTreeMap<u64, usize>,
+    /// The nodes that keep versions for pins. Invariant: all of them, and those that are gone since.
+    retaining: BTreeSet<NodeId>,
 }
 
 impl Pins {
@@ -34,7 +37,7 @@ impl Pins {
         epoch
     }
 
-    /// Takes a pin back; tells whether it was the last one of its epoch.
+    /// Takes a pin back; tells whether versions may be given up because of that. The newest state is kept without pins.
     pub(crate) fn unpin(&self, epoch: u64) -> bool {
         let mut state = self.lock();
         let Some(count) = state.pinned.get_mut(&epoch) else {
@@ -45,7 +48,7 @@ impl Pins {
         if last {
             state.pinned.remove(&epoch);
         }
-        last
+        last && epoch < state.published && !state.retaining.is_empty()
     }
 }
 
@@ -57,6 +60,22 @@ impl State {
 
     pub(crate) fn publish(&mut self, epoch: u64) {
         self.published = epoch;
+    }
+
+    /// A node keeps versions for pins.
+    pub(crate) fn retain(&mut self, node: NodeId) {
+        self.retaining.insert(node);
+    }
+
+    /// The nodes that kept versions. Those that go on doing so have to be named again.
+    pub(crate) fn take_retaining(&mut self) -> BTreeSet<NodeId> {
+        std::mem::take(&mut self.retaining)
+    }
+
+    /// How many epochs are pinned.
+    #[cfg(test)]
+    pub(crate) fn pinned(&self) -> usize {
+        self.pinned.len()
     }
 }
 
@@ -75,7 +94,14 @@ mod tests {
         assert!(!seen(3, 5) && !seen(6, 9));
         assert!(!pins.unpin(5));
         assert!(seen(5, 6));
-        assert!(pins.unpin(5));
+        assert!(!pins.unpin(5), "what it sees is the newest state");
         assert!(!seen(0, 99));
+        assert_eq!(pins.pin(), 5);
+        pins.lock().publish(6);
+        assert!(!pins.unpin(5), "nothing is kept for it");
+        assert_eq!(pins.pin(), 6);
+        pins.lock().publish(7);
+        pins.lock().retain(NodeId(1));
+        assert!(pins.unpin(6));
     }
 }

@@ -51,6 +51,18 @@ pub(crate) enum Bug {
     KeptPosting,
     /// A selector that looks at a label for the first time moves nobody apart.
     NotRekeyed,
+    /// An edge stays though nothing holds it any more.
+    KeptEdge,
+    /// What was refused because of a cycle stays refused when the cycle is broken.
+    RefusedForever,
+    /// An input waits for what it was refused to fetch.
+    ParkedOnRefused,
+    /// A fetch that was refused is followed all the same.
+    RefusedDependency,
+    /// A condition does not know what was written before in the same transaction.
+    SplitTransaction,
+    /// A collection does not wait for what it was declared to depend on.
+    UndeclaredSync,
     /// A group outlives its last member.
     EmptyGroup,
     /// A member of a nested join contributes before it is synced.

@@ -87,16 +87,17 @@ impl<T> Published<T> {
         self.synced.store(true, Ordering::Release);
     }
 
-    /// Takes an epoch's changes over. What nobody sees any more goes to `dropped`, to be dropped without locks.
+    /// Takes an epoch's changes over. What nobody sees any more goes to `dropped`, to be dropped without locks. Tells whether anything of
+    /// the epochs before is kept.
     pub(crate) fn publish(
         &self,
         epoch: u64,
         (delta, moved): (&[Change<T>], &[Moved]),
         pins: &pins::State,
         dropped: &mut Vec<Arc<T>>,
-    ) {
+    ) -> bool {
         if delta.is_empty() {
-            return;
+            return false;
         }
         let mut content = self.content.write();
         let content = &mut *content;
@@ -148,10 +149,11 @@ impl<T> Published<T> {
                 dropped.push(value);
             }
         }
+        !content.retained.is_empty()
     }
 
-    /// Gives up the versions that no pin sees any more.
-    pub(crate) fn reclaim(&self, pins: &pins::State, dropped: &mut Vec<Arc<T>>) {
+    /// Gives up the versions that no pin sees any more; tells whether there are others.
+    pub(crate) fn reclaim(&self, pins: &pins::State, dropped: &mut Vec<Arc<T>>) -> bool {
         let mut content = self.content.write();
         content.retained.retain(|_, versions| {
             for index in (0..versions.len()).rev() {
@@ -161,6 +163,7 @@ impl<T> Published<T> {
             }
             !versions.is_empty()
         });
+        !content.retained.is_empty()
     }
 
     pub(crate) fn get(&self, hash: u64, key: &str, at: At) -> Option<Arc<T>> {

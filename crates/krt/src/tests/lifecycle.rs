@@ -115,8 +115,10 @@ fn a_stopped_collection_stays_as_it_is() {
     let _handlers = (log.follow(&derived), log.follow(&further));
     rig.settle();
     log.take();
+    assert!(!derived.is_stopped());
     derived.stop();
     rig.settle();
+    assert!(derived.is_stopped() && !further.is_stopped());
     source.update(Item::new("a", 2));
     rig.settle();
     assert_eq!(log.take(), [""; 0]);
@@ -189,7 +191,7 @@ fn a_deep_graph_is_torn_down_whole() {
     for number in 0..200 {
         let at = all.len().saturating_sub(10 + number % 7);
         let (input, other) = (all[at].clone(), all[at / 2].clone());
-        all.push(rig.krt.collection(&format!("c{number}"), &input, move |cx, item| {
+        all.push(rig.krt.collection(format!("c{number}"), &input, move |cx, item| {
             cx.exists(other.query().key(item.key())).then(|| (**item).clone())
         }));
     }
@@ -234,4 +236,54 @@ fn handles_may_be_dropped_inside_of_a_transformation() {
     rig.settle();
     assert_eq!(content(&out), ["a=1"]);
     assert_eq!(rig.stepper.collections(), 2);
+}
+
+// [K38] a handler may drop the collection that it is a handler of, and its own registration
+#[test]
+fn a_handler_may_drop_what_it_follows() {
+    let mut rig = Rig::new();
+    let source = items(&rig, "source", &[("a", 1)]);
+    let derived = source.collection_of(&rig.krt, "derived");
+    let other = derived.collection_of(&rig.krt, "other");
+    let held = Arc::new(Mutex::new(None));
+    let (victims, log) = (Arc::clone(&held), Log::default());
+    let logged = log.clone();
+    let registration = other.on_change(move |event| {
+        logged.add(line(event));
+        drop(victims.lock().take());
+    });
+    *held.lock() = Some((derived, other, registration));
+    rig.settle();
+    source.update(Item::new("a", 2));
+    rig.settle();
+    assert_eq!(log.take(), ["+a=1"], "no delete, and no change after that");
+    assert_eq!((rig.stepper.collections(), rig.stepper.handlers()), (1, 0));
+}
+
+// [K38] a collection may stop itself in a transformation: the present epoch is its last
+#[test]
+fn a_transformation_may_stop_its_collection() {
+    let mut rig = Rig::new();
+    let source = items(&rig, "source", &[("a", 1)]);
+    let own: Arc<Mutex<Option<Collection<Item>>>> = Arc::default();
+    let victim = Arc::clone(&own);
+    let derived = rig.krt.collection("derived", &source, move |_, item| {
+        if item.value > 1
+            && let Some(own) = victim.lock().take()
+        {
+            own.stop();
+        }
+        Some((**item).clone())
+    });
+    *own.lock() = Some(derived.clone());
+    let log = Log::default();
+    let registration = log.follow(&derived);
+    rig.settle();
+    for value in 2..4 {
+        source.update(Item::new("a", value));
+        rig.settle();
+    }
+    assert_eq!(log.take(), ["+a=1", "a=1>2"]);
+    assert_eq!((content(&derived), rig.stepper.handlers()), (vec!["a=2".to_owned()], 0));
+    drop(registration);
 }

@@ -95,7 +95,7 @@ fn members_are_exchanged_in_one_epoch() {
         [0, 1].map(|half| {
             let keys = (0..4).map(|number| format!("k{}", number * 2 + half));
             let items = keys.map(|key| Item::new(&key, value));
-            rig.krt.static_collection(&format!("{value} {half}"), items)
+            rig.krt.static_collection(format!("{value} {half}"), items)
         })
     };
     let (old, new) = (generation(1), generation(2));
@@ -232,10 +232,9 @@ fn a_member_that_reads_the_join_is_refused() {
     lenders.update(lender("y", &join));
     rig.settle();
     assert_eq!(content(&join), ["a=2"], "everything else works");
-    assert_eq!(
-        rig.stepper.cycles(),
-        [vec!["join", "looped", "join"], vec!["join", "join"]]
-    );
+    let mut cycles = rig.stepper.cycles();
+    cycles.sort();
+    assert_eq!(cycles, [vec!["join", "join"], vec!["join", "looped", "join"]]);
     lenders.delete("y");
     reads.update(Item::new("r", 2));
     rig.settle();

@@ -27,7 +27,7 @@ fn failure(history: &History) -> Option<String> {
     })
 }
 
-fn number(variable: &str, otherwise: u64) -> u64 {
+pub(super) fn number(variable: &str, otherwise: u64) -> u64 {
     let given = std::env::var(variable).ok();
     given.map_or(otherwise, |given| given.parse().unwrap())
 }

@@ -1,6 +1,7 @@
 //! The engine on its own thread, and handlers on theirs.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -8,10 +9,10 @@ use super::*;
 use crate::Error;
 
 /// Long enough for any machine: a test that gets here has failed.
-const LONG: Duration = Duration::from_mins(1);
+pub(super) const LONG: Duration = Duration::from_mins(1);
 
 /// Polls on this thread until it is ready.
-fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
+pub(super) fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
     struct Unpark(std::thread::Thread);
     impl std::task::Wake for Unpark {
         fn wake(self: Arc<Self>) {
@@ -27,7 +28,7 @@ fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
     }
 }
 
-fn started() -> Krt {
+pub(super) fn started() -> Krt {
     let krt = Krt::builder("test").weak_hashes().build();
     krt.start().unwrap();
     krt
@@ -113,14 +114,15 @@ fn waiting_inside_of_the_engine_is_an_error() {
     let krt = started();
     let source = krt.static_collection("source", [Item::new("a", 1)]);
     let (tell, told) = mpsc::channel();
-    let inner = krt.clone();
+    let (inner, synced) = (krt.clone(), source.clone());
     let registration = source.on_change(move |_| {
         let waited = inner.wait_settled_blocking(LONG);
         let ended = block_on(Box::pin(inner.shutdown()));
-        tell.send((waited, ended)).ok();
+        tell.send((waited, synced.wait_synced_blocking(LONG), ended)).ok();
     });
-    let (waited, ended) = told.recv_timeout(LONG).unwrap();
+    let (waited, synced, ended) = told.recv_timeout(LONG).unwrap();
     assert!(matches!(waited, Err(Error::InsideEngine)));
+    assert!(matches!(synced, Err(Error::InsideEngine)));
     assert!(matches!(ended, Err(Error::InsideEngine)));
     registration.remove();
     block_on(Box::pin(krt.shutdown())).unwrap();
@@ -139,43 +141,164 @@ fn an_engine_that_ended_leaves_its_collections_readable() {
     block_on(krt.settled());
 }
 
-// [K26] readers see one epoch in all collections, and epochs never go back
+/// What three collections have, as one number.
+fn digest<'a>(collections: [&'a [Arc<Item>]; 3]) -> u64 {
+    // A sum, since lists have no order.
+    let of = |number: u64, item: &'a Item| {
+        let mut hasher = std::hash::DefaultHasher::new();
+        (number, &item.name, item.value).hash(&mut hasher);
+        hasher.finish()
+    };
+    let items = (0..)
+        .zip(collections)
+        .flat_map(|(number, items)| items.iter().map(move |item| of(number, item)));
+    items.fold(0, u64::wrapping_add)
+}
+
+/// The three collections as they must be after each edit, computed without the engine: numbers, their doubles if they are even, and
+/// the sum of these.
+fn digests(edits: &[(usize, Option<i64>)]) -> Vec<u64> {
+    let mut numbers = std::collections::BTreeMap::<usize, i64>::new();
+    let mut after = Vec::new();
+    for number in 0..=edits.len() {
+        let all: Vec<_> = numbers
+            .iter()
+            .map(|(key, value)| Arc::new(Item::new(&format!("k{key}"), *value)))
+            .chain([Arc::new(Item::new("edits", i64::try_from(number).unwrap()))])
+            .collect();
+        let even = numbers.iter().filter(|(_, value)| **value % 2 == 0);
+        let doubled: Vec<_> = even
+            .map(|(key, value)| Arc::new(Item::new(&format!("k{key}"), value * 2)))
+            .collect();
+        let sum = doubled.iter().map(|item| item.value).sum();
+        after.push(digest([&all, &doubled, &[Arc::new(Item::new("sum", sum))]]));
+        match edits.get(number) {
+            Some((key, Some(value))) => drop(numbers.insert(*key, *value)),
+            Some((key, None)) => drop(numbers.remove(key)),
+            None => {}
+        }
+    }
+    after
+}
+
+// [K26] four readers log epochs and digests over three collections during 10,000 edits: epochs never go back, and each digest is
+// the one that a computation from scratch gives
 #[test]
 fn snapshots_of_several_threads_are_of_one_epoch_each() {
+    let mut random = fastrand::Rng::with_seed(26);
+    let edits: Vec<_> = (0..10_000)
+        .map(|number| (random.usize(..7), (random.u8(..4) > 0).then_some(number)))
+        .collect();
+    let expected = digests(&edits);
     let krt = started();
-    let source = krt.static_collection("source", (0..4).map(|number| Item::new(&format!("k{number}"), 0)));
-    let double = krt.collection("double", &source, |_, item| Some(Item::new(&item.name, item.value * 2)));
-    let fetched = double.clone();
-    let total = krt.singleton("total", move |cx| {
-        Some(Item::new(
-            "total",
-            cx.fetch(fetched.query()).iter().map(|item| item.value).sum(),
-        ))
+    let source = krt.static_collection("source", [Item::new("edits", 0)]);
+    let doubled = krt.collection("doubled", &source, |_, item| {
+        (item.name != "edits" && item.value % 2 == 0).then(|| Item::new(&item.name, item.value * 2))
+    });
+    let fetched = doubled.clone();
+    let sum = krt.singleton("sum", move |cx| {
+        let sum = cx.fetch(fetched.query()).iter().map(|item| item.value).sum();
+        Some(Item::new("sum", sum))
     });
     krt.wait_settled_blocking(LONG).unwrap();
-    let done = std::sync::atomic::AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                let mut last = 0;
-                while !done.load(Ordering::Relaxed) {
-                    let snapshot = krt.snapshot();
-                    assert!(snapshot.epoch() >= last);
-                    last = snapshot.epoch();
-                    let sum = |of: &Collection<Item>| -> i64 { snapshot.list(of).iter().map(|item| item.value).sum() };
-                    let doubled = sum(&double);
-                    assert_eq!(sum(&source) * 2, doubled);
-                    assert_eq!(snapshot.get(&total, "total").unwrap().value, doubled);
+    let done = AtomicBool::new(false);
+    let read = || {
+        let mut log = Vec::new();
+        let mut last = false;
+        while !last {
+            last = done.load(Ordering::Acquire);
+            let snapshot = krt.snapshot();
+            let edits = snapshot.get(&source, "edits").unwrap().value;
+            let lists = [&*source, &doubled, &*sum].map(|collection| snapshot.list(collection));
+            log.push((snapshot.epoch(), edits, digest([&lists[0], &lists[1], &lists[2]])));
+        }
+        log
+    };
+    let logs = std::thread::scope(|scope| {
+        let readers = [(); 4].map(|()| scope.spawn(read));
+        for (number, (key, value)) in (1..).zip(&edits) {
+            krt.transaction(|t| {
+                let key = format!("k{key}");
+                match value {
+                    Some(value) => t.update(&source, Item::new(&key, *value)),
+                    None => t.delete(&source, &key),
                 }
+                t.update(&source, Item::new("edits", number));
             });
         }
-        for value in 0..3000 {
-            source.update(Item::new(&format!("k{}", value % 4), value));
-        }
-        krt.wait_settled_blocking(LONG).unwrap();
-        done.store(true, Ordering::Relaxed);
+        let settled = krt.wait_settled_blocking(LONG);
+        done.store(true, Ordering::Release);
+        let logs = readers.map(|reader| reader.join().unwrap());
+        settled.unwrap();
+        logs
     });
-    drop(krt);
+    for log in logs {
+        assert!(
+            log.is_sorted_by_key(|(epoch, edits, _)| (*epoch, *edits)),
+            "nothing goes back"
+        );
+        for (epoch, edits, digest) in &log {
+            let edits = usize::try_from(*edits).unwrap();
+            assert_eq!(*digest, expected[edits], "epoch {epoch}, after {edits} edits");
+        }
+        assert_eq!(log.last().unwrap().1, 10_000);
+    }
+    assert_eq!([source.retained(), doubled.retained(), sum.retained()], [0; 3]);
+}
+
+// [K38] the last handles of everything are dropped inside of a handler: nothing is joined, nothing is told, everything ends
+#[test]
+fn everything_may_be_dropped_inside_of_a_handler() {
+    let krt = started();
+    let source = krt.static_collection("source", [Item::new("a", 1)]);
+    let derived = source.collection_of(&krt, "derived");
+    let shared = Arc::clone(krt.shared());
+    let object = Arc::new(());
+    let held = Arc::new(Mutex::new(None));
+    let (victims, kept) = (Arc::clone(&held), Arc::clone(&object));
+    let log = Log::default();
+    let logged = log.clone();
+    let registration = derived.on_change(move |event| {
+        assert!(Arc::strong_count(&kept) > 1);
+        logged.add(line(event));
+        if event.latest().value > 1 {
+            drop(victims.lock().take());
+        }
+    });
+    krt.wait_settled_blocking(LONG).unwrap();
+    *held.lock() = Some((krt, source.clone(), derived, registration));
+    source.update(Item::new("a", 2));
+    drop(source);
+    assert!(
+        shared
+            .progress
+            .block_until(LONG, || shared.applied().ended && shared.pool.threads() == 0)
+    );
+    assert_eq!(log.take(), ["+a=1", "a=1>2"], "no delete");
+    assert_eq!(Arc::strong_count(&object), 1, "the handler is gone, too");
+}
+
+// [K38] the last handle of the engine is dropped inside of a transformation: the epoch ends, then the engine does
+#[test]
+fn the_engine_may_be_dropped_inside_of_a_transformation() {
+    let krt = started();
+    let source = krt.static_collection("source", [Item::new("a", 1)]);
+    let shared = Arc::clone(krt.shared());
+    let last: Arc<Mutex<Option<Krt>>> = Arc::default();
+    let victim = Arc::clone(&last);
+    let derived = krt.collection("derived", &source, move |_, item| {
+        drop(victim.lock().take());
+        Some((**item).clone())
+    });
+    krt.wait_settled_blocking(LONG).unwrap();
+    *last.lock() = Some(krt);
+    source.update(Item::new("a", 2));
+    assert!(
+        shared
+            .progress
+            .block_until(LONG, || shared.applied().ended && shared.pool.threads() == 0)
+    );
+    assert_eq!(content(&derived), ["a=2"], "what it was at is published");
 }
 
 #[test]
@@ -194,4 +317,17 @@ fn dropping_the_last_handle_ends_the_engine() {
     assert!(shared.progress.block_until(LONG, || shared.applied().ended));
     assert_eq!(Arc::strong_count(&object), 1, "the transformation is gone");
     assert_eq!(content(&derived), ["a=1"]);
+}
+
+// Writes that leave nothing to apply are not waited for.
+#[test]
+fn what_is_written_in_vain_is_settled() {
+    let krt = started();
+    let source = krt.static_collection("source", [Item::new("a", 1)]);
+    source.stop();
+    krt.wait_settled_blocking(LONG).unwrap();
+    source.update(Item::new("a", 2));
+    krt.transaction(|t| t.delete(&source, "a"));
+    krt.wait_settled_blocking(LONG).unwrap();
+    assert_eq!(content(&source), ["a=1"]);
 }

@@ -12,16 +12,18 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::super::cycles::Path;
 use super::super::deps::{Deps, NO_LINK};
 use super::super::graph::Graph;
-use super::super::id::{NodeId, id32};
-use super::super::node::{Awaited, Operator, Refused, Run, Step};
+use super::super::id::id32;
+use super::super::node::{Awaited, Operator, Run, Step};
 use super::super::panics;
 use super::super::planted::{self, Bug};
 use super::super::spare;
 use super::super::store::{Equal, Store};
 use super::children::{Children, Use};
 use super::claims::Claims;
+use super::parked::Parked;
 use crate::collection::Collection;
 use crate::fetch::{Context, Scratch};
 use crate::key::Key;
@@ -53,8 +55,6 @@ struct State {
     staged: u32,
     /// Invariant: whether it is in `dirty`.
     is_dirty: bool,
-    /// It fetched what is not synced, and runs once that is.
-    is_parked: bool,
     /// A cycle was refused to it.
     is_refused: bool,
 }
@@ -66,7 +66,6 @@ impl State {
             chain: NO_LINK,
             staged: NOT_STAGED,
             is_dirty: false,
-            is_parked: false,
             is_refused: false,
         }
     }
@@ -90,8 +89,8 @@ pub(crate) struct Derive<I: Keyed, O> {
     dirty: Vec<u32>,
     staged: Vec<(u32, Staged<O>)>,
     claims: Claims<O>,
-    /// Invariant: how many inputs are parked.
-    parked: usize,
+    /// The inputs that fetched what is not synced, and run once that is.
+    parked: Parked,
     /// Whether the inputs were synced, so that they are followed.
     started: bool,
     synced: bool,
@@ -135,7 +134,7 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
             dirty: Vec::new(),
             staged: Vec::new(),
             claims: Claims::new(),
-            parked: 0,
+            parked: Parked::default(),
             started: false,
             synced: false,
             taken: 0,
@@ -180,17 +179,16 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
     }
 
     /// Runs one input. What the engine knows of it afterwards is complete, but for its outputs.
-    fn run_input(
-        &mut self,
-        input: u32,
-        (object, own): (Option<&Arc<I>>, Option<&Key>),
-        store: &Store<O>,
-        run: &mut Run<'_>,
-    ) -> Outcome<O> {
+    fn run_input(&mut self, asked: Asked<'_, I>, store: &Store<O>, run: &mut Run<'_>) -> Outcome<O> {
+        let Asked {
+            id: input,
+            key: own,
+            object,
+        } = asked;
         let index = input as usize;
         let Some(object) = object else {
-            self.set_parked(input, false);
-            self.forget_refused(input, run.node, run.refused);
+            self.parked.remove(input);
+            self.allow(input, run);
             self.children.forget(input);
             forget_awaited(input, run);
             let chain = &mut self.states[index].chain;
@@ -224,14 +222,14 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
             keyed.collect::<Staged<O>>()
         });
         Counters::add(&self.counters.runs, 1);
-        if let Some(outcome) = self.unused(input, object, run) {
+        if let Some(outcome) = self.unused(asked, run) {
             panics::drop_each(result.into_iter().flatten());
             return outcome;
         }
         match result {
             Err(text) => {
                 Counters::add(&self.counters.panics, 1);
-                tracing::error!(collection = %self.counters.name, input = %object.key(), panic = text, "a transformation panicked");
+                tracing::error!(collection = %self.counters.name, input = %self.key_of(asked), panic = text, "a transformation panicked");
                 Outcome::Kept
             }
             Ok(keyed) if self.scratch.discarded && self.has_outputs(input) => {
@@ -243,8 +241,9 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
     }
 
     /// Takes over the edges and dependencies of a run; tells what becomes of it if its result is not to be used.
-    fn unused(&mut self, input: u32, object: &Arc<I>, run: &mut Run<'_>) -> Option<Outcome<O>> {
-        let Ok(cycle) = self.take_edges(run) else {
+    fn unused(&mut self, asked: Asked<'_, I>, run: &mut Run<'_>) -> Option<Outcome<O>> {
+        let input = asked.id;
+        let Ok(cycles) = self.take_edges(run) else {
             Counters::add(&self.counters.superseded, 1);
             run.deps.drop_fresh();
             return Some(Outcome::Superseded);
@@ -255,7 +254,12 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
         let state = &mut self.states[input as usize];
         run.deps
             .commit(run.graph, input, &mut state.chain, &self.scratch.fetched);
-        self.set_parked(input, self.scratch.parked);
+        if self.scratch.unsynced.is_empty() {
+            self.parked.remove(input);
+        } else {
+            let key = Arc::clone(self.key_of(asked));
+            self.parked.set(input, key, &self.scratch.unsynced);
+        }
         forget_awaited(input, run);
         let consumer = run.node;
         let awaited = self.scratch.awaited.drain(..).map(|source| Awaited {
@@ -264,20 +268,19 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
             input,
         });
         run.awaited.extend(awaited);
-        self.forget_refused(input, run.node, run.refused);
-        if let Some(path) = cycle {
+        self.allow(input, run);
+        if !cycles.is_empty() {
             self.states[input as usize].is_refused = true;
             Counters::add(&self.counters.cycles, 1);
-            let names = super::super::names(run.meta, &path).join(" -> ");
-            tracing::error!(collection = %self.counters.name, input = %object.key(), path = names, "a fetch would close a cycle");
-            run.refused.push(Refused {
-                consumer: run.node,
-                input,
-                path,
-            });
+            let key = Arc::clone(self.key_of(asked));
+            for path in &cycles {
+                let names = super::super::names(run.meta, path).join(" -> ");
+                tracing::error!(collection = %self.counters.name, input = %key, path = names, "a fetch would close a cycle");
+            }
+            run.cycles.refuse(run.node, input, &key, cycles);
             return Some(Outcome::Kept);
         }
-        self.scratch.parked.then_some(Outcome::Kept)
+        (!self.scratch.unsynced.is_empty()).then_some(Outcome::Kept)
     }
 
     /// Whether the input's last accepted run gave anything.
@@ -290,34 +293,38 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
     }
 
     /// Adds the edges that the run asked for; those that would close a cycle are refused, and the dependencies on
-    /// their sources with them. A cycle is the way along it.
-    fn take_edges(&mut self, run: &mut Run<'_>) -> Result<Option<Vec<NodeId>>, Superseded> {
-        let mut cycle = None;
+    /// their sources with them: what is not synced there is not waited for. Tells the way along each of these cycles.
+    fn take_edges(&mut self, run: &mut Run<'_>) -> Result<Vec<Path>, Superseded> {
+        let mut cycles = Vec::new();
         let mut superseded = false;
         for (source, is_final) in self.scratch.edges.drain(..) {
             if let Some(mut path) = run.graph.path(source, run.node) {
                 self.scratch
                     .fetched
-                    .retain(|asked| run.deps.source(asked.dep) != source);
+                    .retain(|asked| run.deps.source(asked.dep) != source || planted::has(Bug::RefusedDependency));
+                self.scratch
+                    .unsynced
+                    .retain(|unsynced| *unsynced != source || planted::has(Bug::ParkedOnRefused));
                 path.insert(0, run.node);
-                cycle = Some(path);
+                cycles.push(path);
                 continue;
             }
             let raised = run.graph.add_edge(run.node, source);
             run.schedule.follow(&raised);
             superseded |= !is_final;
         }
-        if superseded { Err(Superseded) } else { Ok(cycle) }
+        if superseded { Err(Superseded) } else { Ok(cycles) }
     }
 
-    fn set_parked(&mut self, input: u32, is_parked: bool) {
-        let was = std::mem::replace(&mut self.states[input as usize].is_parked, is_parked);
-        self.parked = self.parked + usize::from(is_parked) - usize::from(was);
+    /// The key of an input, as users are told.
+    fn key_of<'a>(&'a self, asked: Asked<'a, I>) -> &'a Arc<str> {
+        asked.key.map_or(&self.counters.name, |key| &key.text)
     }
 
-    fn forget_refused(&mut self, input: u32, node: NodeId, refused: &mut Vec<Refused>) {
+    /// Forgets that a cycle was refused to an input.
+    fn allow(&mut self, input: u32, run: &mut Run<'_>) {
         if std::mem::take(&mut self.states[input as usize].is_refused) {
-            refused.retain(|one| one.consumer != node || one.input != input);
+            run.cycles.allow(run.node, input);
         }
     }
 
@@ -368,6 +375,23 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
     }
 }
 
+/// An input that is to run.
+struct Asked<'a, I> {
+    id: u32,
+    /// `None` if the collection has no inputs.
+    key: Option<&'a Key>,
+    /// `None` once it is gone.
+    object: Option<&'a Arc<I>>,
+}
+
+impl<I> Clone for Asked<'_, I> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<I> Copy for Asked<'_, I> {}
+
 /// A run fetched what is not final yet.
 struct Superseded;
 
@@ -394,12 +418,12 @@ impl<I: Keyed, O: Keyed> Operator<O> for Derive<I, O> {
         };
         let mut next = 0;
         while let Some(input) = self.dirty.get(next).copied() {
-            let object = match source {
-                Some(source) => source.get(input),
-                None => constant.as_ref(),
+            let (key, object) = match source {
+                Some(source) => (source.key(input), source.get(input)),
+                None => (None, constant.as_ref()),
             };
-            let key = source.and_then(|source| source.key(input));
-            let outcome = self.run_input(input, (object, key), store, run);
+            let asked = Asked { id: input, key, object };
+            let outcome = self.run_input(asked, store, run);
             let children = std::mem::take(&mut self.scratch.children);
             self.children.take_back(input, children, outcome.used());
             match outcome {
@@ -415,11 +439,15 @@ impl<I: Keyed, O: Keyed> Operator<O> for Derive<I, O> {
         }
         self.dirty.clear();
         spare::keep(&mut self.dirty);
-        if self.synced || self.parked == 0 || planted::has(Bug::SyncEarly) {
+        if self.synced || self.parked.is_empty() || planted::has(Bug::SyncEarly) {
             self.apply(store, source);
             self.synced = true;
         }
         Step::Finished { synced: self.synced }
+    }
+
+    fn parked(&self) -> Option<&Parked> {
+        Some(&self.parked)
     }
 
     fn end(&mut self, deps: &mut Deps, graph: &mut Graph) {
@@ -448,7 +476,7 @@ impl<I: Keyed, O: Keyed> Operator<O> for Derive<I, O> {
             }
         }
         self.claims.check_invariants(store, &claimed);
-        assert_eq!(self.parked, self.states.iter().filter(|state| state.is_parked).count());
+        self.parked.check_invariants();
         assert!(
             self.staged.is_empty() || !self.synced,
             "results are kept back only before the first sync"

@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicBool;
 use super::super::deps::Deps;
 use super::super::graph::Graph;
 use super::super::id::NodeId;
-use super::super::node::{Awaited, Operator, Refused, Run, Step};
+use super::super::node::{Awaited, Operator, Run, Step};
 use super::super::panics;
 use super::super::planted::{self, Bug};
 use super::super::store::{Equal, Store};
@@ -188,18 +188,14 @@ impl<C: Keyed, T: Keyed> Nested<C, T> {
                 continue;
             };
             let member = next.member.id();
-            run.refused.retain(|one| (one.consumer, one.input) != (run.node, *id));
+            run.cycles.allow(run.node, *id);
             if let Some(mut path) = run.graph.path(member, run.node) {
                 path.insert(0, run.node);
                 let names = super::super::names(run.meta, &path).join(" -> ");
                 tracing::error!(collection = %self.counters.name, lender = %place.key, path = names, "a member would close a cycle");
                 Counters::add(&self.counters.cycles, 1);
                 next.link = Link::Refused;
-                run.refused.push(Refused {
-                    consumer: run.node,
-                    input: *id,
-                    path,
-                });
+                run.cycles.refuse(run.node, *id, &place.key, vec![path]);
             } else if run.nodes.store::<T>(member).is_none() {
                 run.awaited.push(Awaited {
                     source: member,
@@ -311,9 +307,7 @@ fn forget<T: Keyed>(next: Option<Next<T>>, lender: u32, run: &mut Run<'_>) {
                 .awaited
                 .retain(|one| (one.consumer, one.input) != (run.node, lender)),
             Link::Held => run.graph.release(run.node, member.id()),
-            Link::Refused => run
-                .refused
-                .retain(|one| (one.consumer, one.input) != (run.node, lender)),
+            Link::Refused => run.cycles.allow(run.node, lender),
         }
     }
     panics::drop_each(next);

@@ -178,13 +178,14 @@ impl<T: Send + Sync + 'static> SourceBuffer<T> {
         self.timed_out.store(false, Ordering::Release);
     }
 
-    /// The latest value of each key, and the number of the last write.
-    pub(crate) fn latest(&self) -> (u64, Vec<(Key, Arc<T>)>) {
+    /// The latest value of each key.
+    pub(crate) fn latest(&self) -> Vec<(Key, Arc<T>)> {
         let live = self.entries.iter().flatten();
         let live = live.filter_map(|entry| Some((entry.key.clone(), Arc::clone(entry.value.as_ref()?))));
-        (self.version, live.collect())
+        live.collect()
     }
 
+    /// The number of the last write.
     pub(crate) fn version(&self) -> u64 {
         self.version
     }
