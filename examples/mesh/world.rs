@@ -76,7 +76,7 @@ impl Users {
             1 => {
                 add(&self.definitions, policy::definition()).await?;
                 let spec = json!({"selector": {"matchLabels": {"app": "web"}}, "allow": ["lab/trial"]});
-                add(&self.policies, access_policy("shop", "web-callers", spec)).await
+                add(&self.policies, access_policy("shop", "web-callers", &spec)).await
             }
             // It says the same in other words: no configuration changes.
             2 => {
@@ -152,7 +152,7 @@ fn pod(namespace: &str, name: &str, app: &str, node: &str, address: &str) -> Val
     })
 }
 
-fn access_policy(namespace: &str, name: &str, spec: Value) -> Value {
+fn access_policy(namespace: &str, name: &str, spec: &Value) -> Value {
     json!({
         "apiVersion": "mesh.example/v1",
         "kind": "AccessPolicy",
