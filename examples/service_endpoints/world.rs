@@ -76,14 +76,14 @@ impl Users {
     /// What a kubelet does.
     async fn report(&self, pod: &str, status: Value) -> Result<(), WriteError> {
         let patch = Patch::Merge(json!({"status": status}));
-        let params = PatchParams::default();
-        let patched = self.pods.patch(&self.key(pod), &patch, Subresource::Status, &params);
+        let (key, params) = (self.key(pod), PatchParams::default());
+        let patched = self.pods.patch(&key, &patch, Subresource::Status, &params);
         patched.await.map(drop)
     }
 
     async fn merge<K: Object>(&self, client: &impl Writer<K>, name: &str, fields: Value) -> Result<(), WriteError> {
-        let (patch, params) = (Patch::Merge(fields), PatchParams::default());
-        let patched = client.patch(&self.key(name), &patch, Subresource::Main, &params);
+        let (key, patch, params) = (self.key(name), Patch::Merge(fields), PatchParams::default());
+        let patched = client.patch(&key, &patch, Subresource::Main, &params);
         patched.await.map(drop)
     }
 }

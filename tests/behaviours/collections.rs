@@ -17,7 +17,6 @@ use crate::client::{cluster, map, pod, typed, value};
 use crate::delayed::{create, resource};
 use crate::discovery::Widgets;
 use crate::harness::{Namespace, Server, cases, eventually};
-use crate::views::cluster_with;
 
 /// An engine that a case drives.
 struct Rig {
@@ -241,8 +240,10 @@ async fn endpoints_follow_services_and_pods(server: Server) {
 // [K33] a filter that moves on: what it shows and hides of several namespaces is one epoch
 async fn filter_that_moves_on_is_one_step(server: Server) {
     let (one, two) = (server.namespace().await, server.namespace().await);
-    let filter = NamespaceFilter::new([one.name()]);
-    let cluster = cluster_with(&server, filter.clone());
+    let filter = Arc::new(NamespaceFilter::new([one.name()]));
+    let options = kube_client::Client::builder().user_agent("collections-case");
+    let options = options.object_filter(filter.clone());
+    let cluster = TestClient::new(options.build_with(server.client()).unwrap());
     let users = crate::client::cluster(&server);
     let writer = TestWriter::<Pod>::new(&users);
     for n in 0..10 {

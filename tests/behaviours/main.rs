@@ -8,7 +8,6 @@
 
 mod client;
 mod collections;
-mod control_plane;
 mod controller;
 mod delayed;
 mod discovery;
