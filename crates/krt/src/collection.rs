@@ -414,10 +414,6 @@ impl<T: Keyed> Collection<T> {
         &self.inner.shared
     }
 
-    pub(crate) fn equal(&self) -> Option<Equal<T>> {
-        self.inner.equal
-    }
-
     /// How its values are compared for those who are told of them.
     pub(crate) fn compare(&self) -> Compare<T> {
         Compare {
