@@ -109,7 +109,7 @@ async fn source_follows_its_client(server: Server) {
     };
     assert_eq!(ours(&told), [["+a=1"]]);
     maps.edit("a", |map| {
-        map.data = Some(BTreeMap::from([("v".to_owned(), "2".to_owned())]))
+        map.data = Some(BTreeMap::from([("v".to_owned(), "2".to_owned())]));
     })
     .await;
     rig.until("the update", || {

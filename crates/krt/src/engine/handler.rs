@@ -140,19 +140,18 @@ impl<L: Load> Handler<L> {
             }
             call = Some(back);
         }
-        let waiting = call.and_then(|call| match state.backlog.pop() {
-            Some(next) => Some((call, next)),
-            None => {
-                state.call = Some(call);
-                None
+        let next = if call.is_some() { state.backlog.pop() } else { None };
+        match (call, next) {
+            (Some(call), Some((next, more))) => {
+                state.running = Some(next.first);
+                Next::Batch(call, next, more)
             }
-        });
-        let Some((call, (next, more))) = waiting else {
-            state.scheduled = false;
-            return Next::Nothing;
-        };
-        state.running = Some(next.first);
-        Next::Batch(call, next, more)
+            (call, _) => {
+                state.call = call;
+                state.scheduled = false;
+                Next::Nothing
+            }
+        }
     }
 
     fn call(&self, call: &mut Call<L>, load: &L) {
