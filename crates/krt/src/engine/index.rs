@@ -149,17 +149,6 @@ impl<K: IndexKey, T: 'static> Values<K, T> {
         value
     }
 
-    /// The value that equals `key`, if anybody has it.
-    pub(crate) fn known<Q>(&self, key: &Q) -> Option<Arc<Value<K, T>>>
-    where
-        Q: Hash + Eq + ?Sized,
-        K: Borrow<Q>,
-    {
-        let hash = self.hashing.of(key);
-        let state = self.state.lock();
-        state.table.find(hash, |value| value.key.borrow() == key).cloned()
-    }
-
     /// The value that `is` tells, if it is known. Under the lock, the key's `Eq` is called.
     fn find(&self, hash: u64, is: &dyn Fn(&K) -> bool) -> Option<Arc<Value<K, T>>> {
         let state = self.state.lock();

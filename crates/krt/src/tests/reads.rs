@@ -98,3 +98,27 @@ fn one_helper_reads_inside_and_outside() {
     assert_eq!(odd.iter().map(|item| &*item.name).collect::<Vec<_>>(), ["a", "c"]);
     assert_eq!(snapshot.fetch_one(source.query().key("b")).unwrap().value, 2);
 }
+
+// What is looked up is there whatever the engine keeps: it may not have seen the index yet, or not keep it any more.
+#[test]
+fn a_lookup_finds_what_is_there_before_and_after_the_index_is_kept() {
+    let mut rig = Rig::new();
+    let source = items(&rig, "source", &[("a", 1), ("b", 2), ("c", 1)]);
+    rig.settle();
+    let index = |name: &str| source.index_by(name, |item| item.value).unwrap();
+    let ones = |index: &crate::Index<i64, Item>| -> Vec<String> {
+        let found = index.lookup(&1);
+        found.iter().map(|item| item.name.clone()).collect()
+    };
+    let by_value = index("value");
+    assert_eq!(ones(&by_value), ["a", "c"], "the engine has not seen it");
+    rig.settle();
+    assert_eq!(ones(&by_value), ["a", "c"]);
+    assert!(by_value.lookup(&3).is_empty());
+    source.stop();
+    rig.settle();
+    assert_eq!(ones(&by_value), ["a", "c"], "what was stopped stays readable");
+    let late = index("late");
+    rig.settle();
+    assert_eq!(ones(&late), ["a", "c"]);
+}
