@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::collection::Collection;
@@ -13,11 +14,8 @@ use crate::engine::panics;
 use crate::engine::pool::Job;
 use crate::event::Batch;
 use crate::handlers::{MERGE_OVER, Registration, add_sink};
-use crate::join::Join;
 use crate::krt::Krt;
-use crate::singleton::{Singleton, StaticSingleton};
 use crate::snapshot::Snapshot;
-use crate::statics::StaticCollection;
 use crate::traits::Keyed;
 
 /// What happened in one epoch to the collections that are followed together, or in several epochs that were merged because the handler is
@@ -138,7 +136,7 @@ impl Krt {
     }
 }
 
-/// A reference to a collection, whichever kind of handle it is. Sealed: it is for the handles of this crate.
+/// A reference to a [`Collection`], or to whatever derefs to one, as all other handles do. Sealed: nobody else is to implement it.
 pub trait Follow: sealed::Sealed {
     /// What is in the collection.
     type Item: Keyed;
@@ -159,22 +157,25 @@ mod sealed {
     pub trait Sealed {}
 }
 
-macro_rules! follow {
-    ($($kind:ident),+) => {$(
-        impl<T: Keyed> sealed::Sealed for &$kind<T> {}
+impl<T: Keyed> sealed::Sealed for &Collection<T> {}
 
-        impl<T: Keyed> Follow for &$kind<T> {
-            type Item = T;
+impl<T: Keyed> Follow for &Collection<T> {
+    type Item = T;
 
-            fn followed(self) -> Collection<T> {
-                let collection: &Collection<T> = self;
-                collection.clone()
-            }
-        }
-    )+};
+    fn followed(self) -> Collection<T> {
+        self.clone()
+    }
 }
 
-follow!(Collection, Join, StaticCollection, Singleton, StaticSingleton);
+impl<H: Deref<Target = Collection<T>>, T: Keyed> sealed::Sealed for &H {}
+
+impl<H: Deref<Target = Collection<T>>, T: Keyed> Follow for &H {
+    type Item = T;
+
+    fn followed(self) -> Collection<T> {
+        (**self).clone()
+    }
+}
 
 macro_rules! together {
     ($($kind:ident $index:tt),+) => {

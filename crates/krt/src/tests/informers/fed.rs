@@ -277,3 +277,24 @@ fn an_object_without_a_name_is_left_out() {
     assert_eq!(content(&source), ["a=1", "b=1"]);
     assert!(source.has_synced());
 }
+
+// [K36] sources of clients and groups are followed together as all other collections are
+#[test]
+fn an_epoch_of_a_source_and_its_groups_is_told_whole() {
+    let (mut rig, feed) = (Rig::new(), Feed::default());
+    let source = rig.krt.informer(&feed);
+    let by_value = source.index_by("value", |map| value(map).to_owned()).unwrap();
+    let groups = by_value.as_collection("groups");
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&told);
+    let _handler = rig.krt.on_epoch((&source, &groups), move |epoch| {
+        let (source, groups) = epoch.changes();
+        log.lock().push((source.len(), groups.len()));
+    });
+    feed.tell(&[first(&map("a", "u", 1, "1")), first(&map("b", "w", 1, "1"))]);
+    rig.settle();
+    assert_eq!(std::mem::take(&mut *told.lock()), [(2, 1)]);
+    feed.tell(&[added(&map("c", "x", 2, "2"))]);
+    rig.settle();
+    assert_eq!(std::mem::take(&mut *told.lock()), [(1, 1)]);
+}
