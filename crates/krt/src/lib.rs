@@ -102,6 +102,7 @@
 //! | `epochs`, `subscription` | handlers of several collections; changes as a stream |
 //! | `unsynced` | why a collection is not synced |
 //! | `kube` | objects of the API server as sources, what the types of Kubernetes tell about themselves (feature `kube`) |
+//! | `files` | files and folders as sources (feature `files`) |
 //! | `testing` | what users need to test their transformations |
 #![forbid(unsafe_code)]
 #![cfg_attr(
