@@ -34,6 +34,7 @@ use crate::engine::operator::source::{Source, SourceBuffer, Touch};
 use crate::engine::panics;
 use crate::key::KeyRef;
 use crate::krt::Krt;
+use crate::options::Options;
 use crate::shared::Shared;
 use crate::sync::Mutex;
 use crate::traits::Keyed;
@@ -71,10 +72,16 @@ impl Krt {
     }
 
     /// [`informer`](Self::informer) under a name of its own: for several sources of one type, and types that are no kind.
-    pub fn named_informer<K: Object>(&self, name: &str, client: &(impl Informer<K> + ?Sized)) -> InformerCollection<K> {
+    pub fn named_informer<K: Object>(
+        &self,
+        name: impl Into<Options>,
+        client: &(impl Informer<K> + ?Sized),
+    ) -> InformerCollection<K> {
         let shared = self.shared();
+        let options = name.into();
+        let name = Arc::clone(&options.name);
         let upstream = Arc::new(Upstream::default());
-        let collection = Collection::add(shared, name, Vec::new(), None, |_| {
+        let collection = Collection::add(shared, options, Vec::new(), None, |_| {
             let end = End(Arc::clone(&upstream));
             let source = Source::new(Some(is_same_version::<K>)).fed_by(Box::new(end));
             Box::new(source.telling_apart(is_same_object::<K>))
@@ -89,13 +96,13 @@ impl Krt {
             shared: Arc::clone(shared),
             node,
             upstream: Arc::clone(&upstream),
-            collection: name.into(),
+            collection: Arc::clone(&name),
         };
         let synced = bridge.clone();
         let options = HandlerOptions::named(format!("krt {}/{name}", shared.name)).whole_steps();
         let registration = client.add_handler(Box::new(bridge), options);
         if registration.is_stopped() {
-            tracing::warn!(collection = name, engine = %shared.name, "the client of a collection is stopped already");
+            tracing::warn!(collection = %name, engine = %shared.name, "the client of a collection is stopped already");
         }
         registration.on_synced(move || synced.write::<K, _>(SourceBuffer::mark_synced).unwrap_or_default());
         upstream.set(registration);

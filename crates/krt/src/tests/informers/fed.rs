@@ -266,8 +266,9 @@ fn a_source_that_ends_takes_its_handler_away() {
 #[test]
 fn an_object_without_a_name_is_left_out() {
     let (mut rig, feed) = (Rig::new(), Feed::default());
-    let source = rig.krt.named_informer("settings", &feed);
-    assert_eq!(source.name(), "settings");
+    let options = crate::Options::new("settings").metadata(7_u32);
+    let source = rig.krt.named_informer(options, &feed);
+    assert_eq!((source.name(), source.metadata()), ("settings", Some(&7_u32)));
     feed.tell(&[
         first(&map("a", "u", 1, "1")),
         first(&Arc::default()),
