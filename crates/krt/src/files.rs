@@ -56,4 +56,6 @@ mod source;
 mod watch;
 
 pub use load::FileError;
+#[cfg(test)]
+pub(crate) use source::Status;
 pub use source::{FileCollection, FileSingleton};

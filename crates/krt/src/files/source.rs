@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
 
 use serde::de::DeserializeOwned;
 
@@ -14,6 +15,7 @@ use crate::engine::id::NodeId;
 use crate::engine::operator::source::{Source, SourceBuffer, Touch};
 use crate::engine::panics;
 use crate::krt::Krt;
+use crate::options::Options;
 use crate::shared::Shared;
 use crate::sync::Mutex;
 use crate::traits::Keyed;
@@ -31,37 +33,47 @@ pub struct FileSingleton<T: Keyed> {
     files: FileCollection<T>,
 }
 
-/// What is to be said of the files.
+/// What is to be said of the files, and the thread that reads them.
 #[derive(Debug, Default)]
-struct Status {
+pub(crate) struct Status {
     errors: Mutex<Vec<FileError>>,
+    /// `None` before the engine is started.
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[cfg(test)]
+impl Status {
+    pub(crate) fn take_thread(&self) -> Option<JoinHandle<()>> {
+        self.thread.lock().take()
+    }
 }
 
 impl Krt {
     /// The object that is in a file, in YAML or JSON. The file need not be there yet; its folder is waited for.
     pub fn file<T: Keyed + PartialEq + DeserializeOwned>(
         &self,
-        name: &str,
+        name: impl Into<Options>,
         path: impl Into<PathBuf>,
     ) -> FileSingleton<T> {
         FileSingleton {
-            files: self.files(name, Place::File(path.into())),
+            files: self.files(name.into(), Place::File(path.into())),
         }
     }
 
     /// The objects that are in the files of a folder, in YAML or JSON. The folder need not be there yet.
     pub fn folder<T: Keyed + PartialEq + DeserializeOwned>(
         &self,
-        name: &str,
+        name: impl Into<Options>,
         path: impl Into<PathBuf>,
     ) -> FileCollection<T> {
-        self.files(name, Place::Folder(path.into()))
+        self.files(name.into(), Place::Folder(path.into()))
     }
 
-    fn files<T: Keyed + PartialEq + DeserializeOwned>(&self, name: &str, place: Place) -> FileCollection<T> {
+    fn files<T: Keyed + PartialEq + DeserializeOwned>(&self, options: Options, place: Place) -> FileCollection<T> {
         let shared = self.shared();
+        let name = Arc::clone(&options.name);
         let signal = Arc::new(Signal::default());
-        let collection = Collection::add(shared, name, Vec::new(), Some(T::eq), |_| {
+        let collection = Collection::add(shared, options, Vec::new(), Some(T::eq), |_| {
             let end = watch::End(Arc::clone(&signal));
             Box::new(Source::new(Some(T::eq)).fed_by(Box::new(end)))
         });
@@ -75,17 +87,17 @@ impl Krt {
             node,
             signal: Arc::clone(&signal),
             status: Arc::clone(&status),
-            name: name.into(),
+            name,
         };
         // The engine is not kept by what waits for its start.
         shared.on_start(Box::new(move || {
             let thread = format!("krt {}", sink.name);
-            let mut files = Files::<T>::new(place.clone());
+            let (mut files, status) = (Files::<T>::new(place.clone()), Arc::clone(&sink.status));
             let load = move || {
                 let (objects, errors) = files.load();
                 sink.take(objects, errors);
             };
-            watch::spawn(&thread, place, signal, load);
+            *status.thread.lock() = watch::spawn(&thread, place, signal, load);
         }));
         FileCollection { collection, status }
     }
@@ -97,7 +109,7 @@ struct Sink {
     node: NodeId,
     signal: Arc<Signal>,
     status: Arc<Status>,
-    name: Box<str>,
+    name: Arc<str>,
 }
 
 impl Sink {
@@ -162,7 +174,7 @@ impl<T: Keyed> FileSingleton<T> {
 
     /// What the handle shares with the thread.
     #[cfg(test)]
-    pub(crate) fn status_for_tests(&self) -> Arc<impl Sized + use<T>> {
+    pub(crate) fn status_for_tests(&self) -> Arc<Status> {
         Arc::clone(&self.files.status)
     }
 

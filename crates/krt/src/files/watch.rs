@@ -11,6 +11,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use notify::event::{AccessKind, AccessMode, EventKind};
@@ -118,8 +119,13 @@ impl Drop for End {
     }
 }
 
-/// Starts the thread of a source. It ends with the source's [`End`].
-pub(super) fn spawn(name: &str, place: Place, signal: Arc<Signal>, mut load: impl FnMut() + Send + 'static) {
+/// Starts the thread of a source, if the system has one. It ends with the source's [`End`].
+pub(super) fn spawn(
+    name: &str,
+    place: Place,
+    signal: Arc<Signal>,
+    mut load: impl FnMut() + Send + 'static,
+) -> Option<JoinHandle<()>> {
     let work = move || {
         let mut watching = Watching::new(&signal);
         while !signal.has_ended() {
@@ -131,9 +137,12 @@ pub(super) fn spawn(name: &str, place: Place, signal: Arc<Signal>, mut load: imp
             }
         }
     };
-    if let Err(error) = std::thread::Builder::new().name(name.to_owned()).spawn(work) {
-        tracing::error!(source = name, %error, "no thread for the files of a source: they are not read");
-    }
+    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+    thread
+        .inspect_err(
+            |error| tracing::error!(source = name, %error, "no thread for the files of a source: they are not read"),
+        )
+        .ok()
 }
 
 /// The system's notifications.
