@@ -16,20 +16,14 @@ mod listen;
 mod model;
 mod plan;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
-use super::oracle::number;
-use crate::engine::planted::{self, Bug};
+use super::oracle::{assert_found, number};
+use crate::engine::panics;
+use crate::engine::planted::Bug;
 use plan::History;
 
 /// Why a history fails, if it does.
 fn failure(history: &History) -> Option<String> {
-    let run = catch_unwind(AssertUnwindSafe(|| drive::run(history)));
-    run.err().map(|payload| {
-        let text = payload.downcast_ref::<String>().cloned();
-        text.or_else(|| payload.downcast_ref::<&str>().map(|text| (*text).to_owned()))
-            .unwrap_or_default()
-    })
+    panics::contain(|| drive::run(history)).err()
 }
 
 /// A history as small as it gets while it fails, and why it does.
@@ -50,19 +44,16 @@ fn every_changing_graph_agrees_with_the_model() {
     let mut refused = 0;
     for seed in first..first + number("ORACLE_HISTORIES", 400) {
         let history = History::random(seed);
-        if let Ok(cycles) = catch_unwind(AssertUnwindSafe(|| drive::run(&history))) {
-            refused += cycles;
-        } else {
-            let text = failure(&history).unwrap_or_default();
-            let (smallest, text) = shrink(history, text);
-            panic!("seed {seed}: {text}\n{smallest:#?}");
+        match panics::contain(|| drive::run(&history)) {
+            Ok(cycles) => refused += cycles,
+            Err(text) => {
+                let (smallest, text) = shrink(history, text);
+                panic!("seed {seed}: {text}\n{smallest:#?}");
+            }
         }
     }
     assert!(refused > 100, "only {refused} cycles came about");
 }
-
-/// Every bug is found within this many histories.
-const ENOUGH: u64 = 2_000;
 
 // The model is tested itself: each bug that is planted into the engine is found.
 #[test]
@@ -75,16 +66,5 @@ fn every_planted_bug_of_graphs_is_found() {
         Bug::SplitTransaction,
         Bug::UndeclaredSync,
     ];
-    let mut missed = Vec::new();
-    let enough = number("ORACLE_HISTORIES", ENOUGH);
-    for bug in bugs {
-        planted::plant(Some(bug));
-        let found = (1..=enough).find(|seed| failure(&History::random(*seed)).is_some());
-        planted::plant(None);
-        match found {
-            Some(seed) => println!("{bug:?} is found by history {seed}"),
-            None => missed.push(bug),
-        }
-    }
-    assert!(missed.is_empty(), "{missed:?} not found within {enough} histories");
+    assert_found(bugs, |seed| failure(&History::random(seed)).is_some());
 }

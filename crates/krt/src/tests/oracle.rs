@@ -12,19 +12,13 @@ mod model;
 mod program;
 mod shrink;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
+use crate::engine::panics;
 use crate::engine::planted::{self, Bug};
 use history::History;
 
 /// Why a history fails, if it does.
 fn failure(history: &History) -> Option<String> {
-    let run = catch_unwind(AssertUnwindSafe(|| drive::run(history)));
-    run.err().map(|payload| {
-        let text = payload.downcast_ref::<String>().cloned();
-        text.or_else(|| payload.downcast_ref::<&str>().map(|text| (*text).to_owned()))
-            .unwrap_or_default()
-    })
+    panics::contain(|| drive::run(history)).err()
 }
 
 pub(super) fn number(variable: &str, otherwise: u64) -> u64 {
@@ -45,8 +39,23 @@ fn every_history_agrees_with_the_model() {
     }
 }
 
-/// Every bug is found within this many histories, and most of them within a few.
-const ENOUGH: u64 = 2_000;
+/// Plants each bug, and looks for a history that fails because of it.
+pub(super) fn assert_found(bugs: impl IntoIterator<Item = Bug>, fails: impl Fn(u64) -> bool) {
+    /// Every bug is found within this many histories, and most of them within a few.
+    const ENOUGH: u64 = 2_000;
+    let mut missed = Vec::new();
+    let enough = number("ORACLE_HISTORIES", ENOUGH);
+    for bug in bugs {
+        planted::plant(Some(bug));
+        let found = (1..=enough).find(|seed| fails(*seed));
+        planted::plant(None);
+        match found {
+            Some(seed) => println!("{bug:?} is found by history {seed}"),
+            None => missed.push(bug),
+        }
+    }
+    assert!(missed.is_empty(), "{missed:?} not found within {enough} histories");
+}
 
 // The oracle is tested itself: each bug that is planted into the engine is found.
 #[test]
@@ -80,16 +89,5 @@ fn every_planted_bug_is_found() {
         Bug::MemberUnsynced,
         Bug::MemberLeavesEarly,
     ];
-    let mut missed = Vec::new();
-    let enough = number("ORACLE_HISTORIES", ENOUGH);
-    for bug in bugs {
-        planted::plant(Some(bug));
-        let found = (1..=enough).find(|seed| failure(&History::random(*seed)).is_some());
-        planted::plant(None);
-        match found {
-            Some(seed) => println!("{bug:?} is found by history {seed}"),
-            None => missed.push(bug),
-        }
-    }
-    assert!(missed.is_empty(), "{missed:?} not found within {enough} histories");
+    assert_found(bugs, |seed| failure(&History::random(seed)).is_some());
 }
