@@ -5,10 +5,11 @@
 
 use std::collections::BTreeSet;
 use std::sync::mpsc;
-use std::time::Duration;
 
+use super::nested::{Lender, lender};
+use super::threads::LONG;
 use super::*;
-use crate::{Group, Groups, Lend, StaticSingleton, WithStatus};
+use crate::{Group, Groups, StaticSingleton, WithStatus};
 
 /// A kind of collection under test.
 trait Subject: Sized {
@@ -20,9 +21,6 @@ trait Subject: Sized {
     /// Has one object go and another one come, in one epoch.
     fn replace(&self, old: &str, new: &str);
 }
-
-/// Longer than anything takes.
-const PATIENCE: Duration = Duration::from_mins(1);
 
 /// `+key`, `~key`, `-key`.
 fn sign<T: Keyed>(event: &Event<T>) -> String {
@@ -81,7 +79,7 @@ fn outlives_a_handler_that_blocks<S: Subject>() {
     let subject = S::new(&krt);
     krt.start().unwrap();
     subject.create("a/b");
-    krt.wait_settled_blocking(PATIENCE).unwrap();
+    krt.wait_settled_blocking(LONG).unwrap();
     let (release, blocked) = mpsc::channel::<()>();
     let (enter, entered) = mpsc::channel();
     let stuck = subject.collection().on_change(move |_| {
@@ -89,7 +87,7 @@ fn outlives_a_handler_that_blocks<S: Subject>() {
         // Until the sender is dropped.
         let _ = blocked.recv();
     });
-    entered.recv_timeout(PATIENCE).unwrap();
+    entered.recv_timeout(LONG).unwrap();
     let listen = || {
         let (tell, told) = mpsc::channel();
         let registration = subject
@@ -98,20 +96,20 @@ fn outlives_a_handler_that_blocks<S: Subject>() {
         (registration, told)
     };
     let (one, told) = listen();
-    assert_eq!(told.recv_timeout(PATIENCE).unwrap(), "+a/b");
+    assert_eq!(told.recv_timeout(LONG).unwrap(), "+a/b");
     subject.create("a/c");
-    assert_eq!(told.recv_timeout(PATIENCE).unwrap(), "+a/c");
+    assert_eq!(told.recv_timeout(LONG).unwrap(), "+a/c");
     let (two, later) = listen();
-    let both = [0; 2].map(|_| later.recv_timeout(PATIENCE).unwrap());
+    let both = [0; 2].map(|_| later.recv_timeout(LONG).unwrap());
     assert_eq!(
         BTreeSet::from(both),
         BTreeSet::from(["+a/b".to_owned(), "+a/c".to_owned()])
     );
     let progress = &krt.shared().progress;
-    assert!(progress.block_until(PATIENCE, || one.has_synced() && two.has_synced()));
+    assert!(progress.block_until(LONG, || one.has_synced() && two.has_synced()));
     assert!(!stuck.has_synced());
     drop(release);
-    krt.wait_settled_blocking(PATIENCE).unwrap();
+    krt.wait_settled_blocking(LONG).unwrap();
     assert!(stuck.has_synced());
 }
 
@@ -147,7 +145,7 @@ fn tells_each_handler_once<S: Subject>() {
             registering.join().unwrap()
         });
         let late = follow(&logged, subject.collection());
-        krt.wait_settled_blocking(PATIENCE).unwrap();
+        krt.wait_settled_blocking(LONG).unwrap();
         assert!(registered.has_synced() && late.has_synced());
         assert_eq!((log.take(), logged.take()), (expected.clone(), expected.clone()));
     }
@@ -264,6 +262,7 @@ conformance! {
     one: Derived<One>;
     many: Derived<Many>;
     map: Derived<Map>;
+    many_from_nothing: Derived<FromNothing>;
     join: Derived<Join>;
     join_unchecked: Derived<Unchecked>;
     join_with_merge: Derived<Merge>;
@@ -271,6 +270,7 @@ conformance! {
     nested_join_with_merge: Derived<NestedMerge>;
     group_by: GroupBy;
     status: Status;
+    status_outputs: Derived<StatusOutputs>;
 }
 
 // [K4] of a static singleton, which has one object at most
@@ -383,6 +383,18 @@ impl Kind for Map {
     }
 }
 
+struct FromNothing;
+
+impl Kind for FromNothing {
+    fn derive(krt: &Krt, source: &Collection<Item>) -> Collection<Item> {
+        let source = source.clone();
+        krt.many_from_nothing("subject", move |cx| {
+            let items = cx.fetch(source.query());
+            items.iter().map(|item| (**item).clone()).collect::<Vec<_>>()
+        })
+    }
+}
+
 struct Join;
 
 impl Kind for Join {
@@ -418,32 +430,10 @@ fn halved(krt: &Krt, source: &Collection<Item>, rest: u8) -> Collection<Item> {
     })
 }
 
-/// Lends the items of a collection.
-#[derive(PartialEq)]
-struct Lender {
-    name: &'static str,
-    items: Collection<Item>,
-}
-
-impl Keyed for Lender {
-    fn key(&self) -> KeyRef<'_> {
-        KeyRef::Plain(self.name)
-    }
-}
-
-impl Lend<Item> for Lender {
-    fn lend(&self) -> &Collection<Item> {
-        &self.items
-    }
-}
-
 /// The two halves of a source, lent.
 fn lenders(krt: &Krt, source: &Collection<Item>) -> StaticCollection<Lender> {
-    let lender = |name, rest| Lender {
-        name,
-        items: halved(krt, source, rest),
-    };
-    krt.static_collection("lenders", [lender("even", 0), lender("odd", 1)])
+    let half = |name, rest| lender(name, &halved(krt, source, rest));
+    krt.static_collection("lenders", [half("even", 0), half("odd", 1)])
 }
 
 struct Nested;
@@ -491,6 +481,15 @@ impl Subject for GroupBy {
 
     fn replace(&self, old: &str, new: &str) {
         self.source.replace(old, new);
+    }
+}
+
+struct StatusOutputs;
+
+impl Kind for StatusOutputs {
+    fn derive(krt: &Krt, source: &Collection<Item>) -> Collection<Item> {
+        let run = |_: &mut crate::Context<'_>, item: &Arc<Item>| (Some(item.value), Some((**item).clone()));
+        krt.status_collection("subject", source, run).1
     }
 }
 
