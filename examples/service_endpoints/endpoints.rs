@@ -7,7 +7,7 @@ use std::fmt;
 
 use k8s_openapi::api::core::v1::{Pod, Service};
 use watershed::kclient::{Filter, RegisterError};
-use watershed::krt::{Collection, KeyRef, Keyed, Krt, Labeled, Labels, Namespaced};
+use watershed::krt::{Collection, Event, KeyRef, Keyed, Krt, Labeled, Labels, Namespaced};
 use watershed::kube_client::{Client, Namespaces};
 
 /// A pod that can be called: as much of it as matters here. A heartbeat of a kubelet changes the pod, but not this, so it goes no
@@ -81,6 +81,14 @@ impl fmt::Display for Endpoints {
             [] => f.write_str("nobody"),
             addresses => f.write_str(&addresses.join(" ")),
         }
+    }
+}
+
+/// An event as it is printed.
+pub(crate) fn line(event: &Event<Endpoints>) -> String {
+    match event {
+        Event::Added(endpoints) | Event::Updated { new: endpoints, .. } => endpoints.to_string(),
+        Event::Deleted(endpoints) => format!("{} is gone", endpoints.key()),
     }
 }
 

@@ -19,10 +19,10 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use tokio_util::sync::CancellationToken;
-use watershed::krt::{Event, Keyed, Krt};
+use watershed::krt::Krt;
 use watershed::kube_client::{Client, Namespaces, SyncError, SyncOptions};
 
-use endpoints::{Endpoints, endpoints};
+use endpoints::{endpoints, line};
 use program::{Error, Program, finish, stop_on_signal};
 
 /// How long the world rests between two steps.
@@ -105,12 +105,4 @@ async fn show(cluster: &Client, stop: &CancellationToken, arguments: &Arguments)
     drop(handler);
     changed?;
     Ok(endpoints.stats().runs)
-}
-
-/// An event as it is printed.
-fn line(event: &Event<Endpoints>) -> String {
-    match event {
-        Event::Added(endpoints) | Event::Updated { new: endpoints, .. } => endpoints.to_string(),
-        Event::Deleted(endpoints) => format!("{} is gone", endpoints.key()),
-    }
 }

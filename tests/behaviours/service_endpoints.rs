@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex};
 
 use kclient::testing::{TestClient, TestWriter};
 use krt::testing::Stepper;
-use krt::{Event, Keyed, Krt, Registration};
+use krt::{Krt, Registration};
 use kube_client::Namespaces;
 use kube_client::testing::assert_eventually;
 
 use crate::client::typed;
-use crate::harness::{Server, cases, eventually};
-use endpoints::{Endpoints, endpoints};
+use crate::harness::{Server, cases};
+use endpoints::{endpoints, line};
 
 /// The example's collections on an engine that a test drives, and what would be printed.
 struct Show {
@@ -31,13 +31,7 @@ impl Show {
         let lines = Arc::<Mutex<Vec<String>>>::default();
         let log = Arc::clone(&lines);
         let collection = endpoints(&krt, cluster, namespaces).unwrap();
-        let handler = collection.on_change(move |event: &Event<Endpoints>| {
-            let line = match event.new() {
-                Some(endpoints) => endpoints.to_string(),
-                None => format!("{} is gone", event.latest().key()),
-            };
-            log.lock().unwrap().push(line);
-        });
+        let handler = collection.on_change(move |event| log.lock().unwrap().push(line(event)));
         Self {
             stepper,
             lines,
@@ -45,15 +39,13 @@ impl Show {
         }
     }
 
-    /// What was printed since the last time, sorted.
+    /// What was printed since the last time.
     fn take(&mut self) -> Vec<String> {
         self.stepper.settle();
-        let mut lines = std::mem::take(&mut *self.lines.lock().unwrap());
-        lines.sort_unstable();
-        lines
+        std::mem::take(&mut *self.lines.lock().unwrap())
     }
 
-    /// Waits until this many lines were printed.
+    /// Waits until this many lines were printed, and sorts them.
     async fn wait(&mut self, count: usize) -> Vec<String> {
         let mut printed = Vec::new();
         let look = async || {
@@ -61,6 +53,7 @@ impl Show {
             printed.len()
         };
         assert_eventually("the lines", look, |found| *found >= count).await;
+        printed.sort_unstable();
         printed
     }
 }
@@ -116,8 +109,7 @@ async fn endpoints_of_a_server(server: Server) {
     pods.merge_status("web-1", status).await;
     let mut show = Show::new(&cluster, &Namespaces::one(namespace.name()));
     cluster.sync().await;
-    let mut first = show.wait(2).await;
-    first.sort_unstable();
+    let first = show.wait(2).await;
     let name = namespace.name();
     assert_eq!(
         first,
@@ -129,15 +121,9 @@ async fn endpoints_of_a_server(server: Server) {
     let users = world::Users::new(&cluster, name);
     for (number, expected) in (0..).zip(expected(name)) {
         users.step(number).await.unwrap();
-        let mut printed = Vec::new();
-        eventually("the lines", || {
-            printed.extend(show.take());
-            std::future::ready((printed.len() >= expected.len()).then_some(()))
-        })
-        .await;
-        printed.sort_unstable();
-        assert_eq!(printed, expected, "step {number}");
+        assert_eq!(show.wait(expected.len()).await, expected, "step {number}");
     }
+    assert_eq!(show.take(), [""; 0]);
     cluster.end().await;
 }
 

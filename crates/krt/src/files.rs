@@ -48,8 +48,8 @@
 //!
 //! Of a folder, those whose names end in `.yaml`, `.yml` or `.json` and do not begin with a dot; not those of folders in it. A YAML file
 //! may have several documents, each of which is an object. A single file has one document; it is JSON if its name ends in `.json`.
-//! No file may have more than 16 MiB. If two objects have one key, that of the file with the smaller name counts, which is an error
-//! of the other.
+//! No file may have more than 16 MiB, or be a pipe or a device. If two objects have one key, that of the file with the smaller name
+//! counts, which is an error of the other.
 
 mod load;
 mod source;

@@ -13,12 +13,12 @@ use crate::options::Options;
 use crate::statics::StaticCollection;
 use crate::traits::{Keyed, Text};
 
-/// A collection of at most one object. It is read as the [`Collection`] that it derefs to.
+/// A collection of at most one object. It is a cheap clone, and is read as the [`Collection`] that it derefs to.
 pub struct Singleton<T: Keyed> {
     collection: Collection<T>,
 }
 
-/// A value that the program sets, or takes away.
+/// A value that the program sets, or takes away. It is a cheap clone, and is read as the [`Collection`] that it derefs to.
 pub struct StaticSingleton<T: Keyed> {
     source: StaticCollection<T>,
 }
@@ -131,6 +131,22 @@ impl<T: Keyed> Deref for StaticSingleton<T> {
 
     fn deref(&self) -> &Collection<T> {
         &self.source
+    }
+}
+
+impl<T: Keyed> Clone for Singleton<T> {
+    fn clone(&self) -> Self {
+        Self {
+            collection: self.collection.clone(),
+        }
+    }
+}
+
+impl<T: Keyed> Clone for StaticSingleton<T> {
+    fn clone(&self) -> Self {
+        Self {
+            source: self.source.clone(),
+        }
     }
 }
 

@@ -122,3 +122,18 @@ fn a_lookup_finds_what_is_there_before_and_after_the_index_is_kept() {
     rig.settle();
     assert_eq!(ones(&late), ["a", "c"]);
 }
+
+// A clone of a singleton is one.
+#[test]
+fn a_singleton_that_is_cloned_is_read_and_set_as_before() {
+    let mut rig = Rig::new();
+    let set = rig.krt.static_singleton("set", Some(Item::new("a", 1)));
+    let fetched = set.clone();
+    let read = rig.krt.singleton("read", move |cx| {
+        cx.fetch_one(fetched.query()).map(|item| (*item).clone())
+    });
+    let (set, read) = (set.clone(), read.clone());
+    set.set(Item::new("a", 2));
+    rig.settle();
+    assert_eq!((set.get().unwrap().value, read.get().unwrap().value), (2, 2));
+}

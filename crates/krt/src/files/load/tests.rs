@@ -154,6 +154,20 @@ fn what_is_too_large_or_no_text_is_refused() {
     assert_eq!(rig.bad("rule.yaml", "UTF-8"), ["a=0"]);
 }
 
+// A pipe would be waited for, and so keep the thread from ending with its source.
+#[cfg(unix)]
+#[test]
+fn what_is_no_regular_file_is_not_opened() {
+    let mut rig = Rig::folder();
+    rig.write("a.yaml", "name: a");
+    let pipe = rig.folder.path().join("b.yaml");
+    let made = std::process::Command::new("mkfifo").arg(pipe).status().unwrap();
+    assert!(made.success());
+    assert_eq!(rig.bad("b.yaml", "no regular file"), ["a=0"]);
+    let mut folder = Files::<Rule>::new(Place::File(rig.folder.path().to_owned()));
+    assert_eq!(folder.load().1[0].reason, "it is no regular file");
+}
+
 /// A folder as the kubelet makes one of a config map.
 #[cfg(unix)]
 struct Volume(PathBuf);
