@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use crate::event::Event;
 use crate::informer::backlog::{Batch, Taken};
 use crate::informer::deferred::Deferred;
 use crate::informer::index::IndexDef;
@@ -32,6 +33,16 @@ pub(super) enum Fills {
     Section,
     /// The first list of the last section is there.
     Informer,
+}
+
+impl Fills {
+    /// How many events of the step are of a first list.
+    pub(super) fn initial<K>(self, events: &[Event<K>]) -> usize {
+        match self {
+            Fills::Nothing => 0,
+            Fills::Section | Fills::Informer => events.iter().filter(|event| event.is_initial()).count(),
+        }
+    }
 }
 
 /// What the changes of one step were prepared for.
@@ -109,13 +120,12 @@ impl<K: Object> Shared<K> {
     fn prepare_more(&self, prepared: &mut Prepared<K>, changes: &mut [Change<K>]) {
         let Prepared { defs, judged } = prepared;
         let known = defs.len();
-        {
+        let outdated = {
             let state = self.state.read();
             defs.extend(state.store.indexes().skip(known).cloned());
-            if !judged.is_current(&state.views) {
-                judged.renew(&state.views);
-            }
-        }
+            (!judged.is_current(&state.views)).then(|| judged.renew(&state.views))
+        };
+        drop(outdated);
         for change in &mut *changes {
             if let Change::Upsert { object, values } = change {
                 values.extend(defs[known..].iter().map(|def| def.values(object)));
@@ -268,10 +278,7 @@ impl<K: Object> State<K> {
         }
         if let Some(all) = all {
             if is_heard {
-                let initial = match fills {
-                    Fills::Nothing => 0,
-                    Fills::Section | Fills::Informer => all.len(),
-                };
+                let initial = fills.initial(&all);
                 for queue in &self.handlers {
                     deferred.merge(queue.push(&all, initial, fills == Fills::Informer));
                 }

@@ -259,10 +259,7 @@ impl<K: Object> ViewState<K> {
         if batch.is_empty() && !ends_first {
             return;
         }
-        let initial = match fills {
-            Fills::Nothing => 0,
-            Fills::Section | Fills::Informer => batch.iter().filter(|event| event.is_initial()).count(),
-        };
+        let initial = fills.initial(batch);
         for queue in &self.handlers {
             deferred.merge(queue.push(batch, initial, ends_first));
         }

@@ -35,8 +35,9 @@ impl Judged {
         self.columns.len() == views.len() && self.columns.iter().zip(views).all(same)
     }
 
-    /// Forgets what is no longer current, and notes what there is to ask.
-    pub(in crate::informer::shared) fn renew<K: Object>(&mut self, views: &[ViewState<K>]) {
+    /// Gives back what is no longer current, and notes what there is to ask.
+    #[must_use = "drop it after the lock is released: it may hold the last of the user's filters"]
+    pub(in crate::informer::shared) fn renew<K: Object>(&mut self, views: &[ViewState<K>]) -> Self {
         let mut known = std::mem::take(&mut self.columns);
         self.columns.reserve(views.len());
         for view in views {
@@ -55,6 +56,7 @@ impl Judged {
                 ),
             );
         }
+        Self { columns: known }
     }
 
     /// Asks what was not asked yet. Runs user code: no lock is held.

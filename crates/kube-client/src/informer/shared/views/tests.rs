@@ -274,6 +274,53 @@ fn object_changes_across_the_filter() {
     assert_eq!(shown(&claim), ["e@20", "f@22"]);
 }
 
+// A view ends while its filters are asked: what is left of it is let go of without the lock, and they may be the last of it
+#[test]
+fn filters_of_a_view_that_ends_amid_a_change_are_dropped_without_the_lock() {
+    /// A filter that looks at the informer when it is dropped.
+    struct Looks {
+        shared: Weak<Shared<Item>>,
+        hook: Mutex<Option<Hook>>,
+        seen: Arc<Mutex<Option<usize>>>,
+    }
+    impl ObjectFilter for Looks {
+        fn allows(&self, _: &GroupVersionKind, _: &Metadata<'_>) -> bool {
+            let hook = self.hook.lock().take();
+            if let Some(hook) = hook {
+                hook();
+            }
+            true
+        }
+
+        fn has_synced(&self) -> bool {
+            true
+        }
+
+        fn subscribe(&self, _: FilterSubscriber) -> FilterSubscription {
+            FilterSubscription::new(|| {})
+        }
+    }
+    impl Drop for Looks {
+        fn drop(&mut self) {
+            assert_none_held(); // contained, but then nothing is seen
+            *self.seen.lock() = self.shared.upgrade().map(|shared| shared.len());
+        }
+    }
+    let shared = shared();
+    let seen = Arc::default();
+    let filter = Arc::new(Looks {
+        shared: Arc::downgrade(&shared),
+        hook: Mutex::new(None),
+        seen: Arc::clone(&seen),
+    });
+    let claim = shared.view(criteria(&filter));
+    *filter.hook.lock() = Some(Box::new(move || drop(claim)));
+    drop(filter);
+    upsert(&shared, &[item("a", "u", 1)]);
+    assert_eq!((shared.views(), shared.len()), (0, 1));
+    assert_eq!(*seen.lock(), Some(0), "dropped before the change");
+}
+
 // [V2] [V5] each row for a change of the filter; only what is concerned is asked about; who was removed hears nothing
 #[test]
 fn filter_changes_select_and_deselect() {
@@ -509,7 +556,7 @@ fn resync_of_a_view_tells_what_is_visible() {
     assert_eq!(told(&queue), ["b@2 -> b@2"]);
 }
 
-// [V1] [V2] a seeded history of objects, filters and handlers against a model that knows no order but its own
+// [V1] [V2] a seeded history of objects, several at a time, of views, filters and handlers against a model that knows no order but its own
 #[test]
 fn histories_fold_to_what_the_model_shows() {
     let seed = std::env::var("VIEW_SEED").ok().and_then(|seed| seed.parse().ok());
@@ -525,8 +572,57 @@ const NAMESPACES: [&str; 4] = ["a", "b", "c", "d"];
 
 /// What one handler of a history was told.
 struct Listener {
+    // Of the informer itself if `None`.
+    view: Option<usize>,
     queue: Arc<HandlerQueue<Item>>,
     state: BTreeMap<ObjectKey, Arc<Item>>,
+}
+
+/// What the objects of a history are, and their last version, so that no two have the same.
+#[derive(Default)]
+struct Model {
+    objects: BTreeMap<ObjectKey, Arc<Item>>,
+    version: u64,
+}
+
+impl Model {
+    fn next(&mut self) -> u64 {
+        self.version += 1;
+        self.version
+    }
+
+    /// Some change: of an object, to another one of its name, or its end, if it is there.
+    fn change(&mut self, random: &mut fastrand::Rng) -> Received<Item> {
+        let namespace = NAMESPACES[random.usize(..NAMESPACES.len())];
+        let name = ["x", "y", "z", "never"][random.usize(..4)];
+        let key = ObjectKey::namespaced(namespace, name);
+        if random.u8(..4) == 0 {
+            let last = self.objects.remove(&key);
+            return Received::Delete { key, last };
+        }
+        let uid = ["u", "v"][usize::from(random.u8(..10) == 0)];
+        let object = item_in(namespace, name, uid, self.next());
+        self.objects.insert(key, Arc::clone(&object));
+        Received::Upsert(object)
+    }
+
+    /// A list from which something is gone, and something has changed.
+    fn relist(&mut self, random: &mut fastrand::Rng) -> Vec<Arc<Item>> {
+        self.objects.retain(|_, _| random.u8(..4) > 0);
+        for mut object in self.list() {
+            if random.u8(..4) == 0 {
+                let version = self.next();
+                let meta = object.metadata();
+                object = item_in(meta.namespace.unwrap(), meta.name, meta.uid, version);
+                self.objects.insert(object.metadata().key(), object);
+            }
+        }
+        self.list()
+    }
+
+    fn list(&self) -> Vec<Arc<Item>> {
+        self.objects.values().cloned().collect()
+    }
 }
 
 fn history(random: &mut fastrand::Rng) {
@@ -539,29 +635,23 @@ fn history(random: &mut fastrand::Rng) {
             by_namespace && metadata.name != "never"
         }
     });
-    let claim = shared.view(criteria(&filter));
+    // The second one stands beside it, and mostly shows what comes as it is.
+    let steady = Switch::new(true, |metadata: &Metadata<'_>| metadata.name != "never");
+    let claims = [&filter, &steady].map(|filter| shared.view(criteria(filter)));
     let mut listeners: Vec<Listener> = Vec::new();
-    let mut model: BTreeMap<ObjectKey, Arc<Item>> = BTreeMap::new();
-    let mut version = 0;
+    let mut model = Model::default();
     for _ in 0..random.usize(20..200) {
-        version += 1;
-        let namespace = NAMESPACES[random.usize(..NAMESPACES.len())];
-        let name = ["x", "y", "z", "never"][random.usize(..4)];
         match random.u8(..100) {
-            0..45 => {
-                let object = item_in(namespace, name, ["u", "v"][usize::from(random.u8(..10) == 0)], version);
-                model.insert(object.metadata().key(), Arc::clone(&object));
-                upsert(&shared, &[object]);
+            0..60 => {
+                let mut step = Vec::new();
+                while step.is_empty() || random.u8(..3) > 0 {
+                    step.push(model.change(random));
+                }
+                shared.apply(0, &mut step, None);
             }
-            45..60 => {
-                model.remove(&ObjectKey::namespaced(namespace, name));
-                delete(&shared, namespace, name);
-            }
-            60..65 => {
-                model.retain(|_, _| random.u8(..4) > 0);
-                relist(&shared, &model.values().cloned().collect::<Vec<_>>());
-            }
+            60..65 => relist(&shared, &model.relist(random)),
             65..85 => {
+                let namespace = NAMESPACES[random.usize(..NAMESPACES.len())];
                 let hidden = shown_now.lock().remove(namespace);
                 if !hidden {
                     shown_now.lock().insert(namespace);
@@ -576,8 +666,13 @@ fn history(random: &mut fastrand::Rng) {
             85..88 => filter.sync(),
             88..95 => {
                 let queue = queue(if random.bool() { usize::MAX } else { 2 });
-                assert!(shared.register_in(claim.id(), &queue));
+                let view = [None, Some(0), Some(0), Some(1)][random.usize(..4)];
+                assert!(match view {
+                    None => shared.register(&queue),
+                    Some(view) => shared.register_in(claims[view].id(), &queue),
+                });
                 listeners.push(Listener {
+                    view,
                     queue,
                     state: BTreeMap::new(),
                 });
@@ -595,24 +690,30 @@ fn history(random: &mut fastrand::Rng) {
             }
         }
         shared.check_invariants();
+        for claim in &claims {
+            shared.check_view(claim.id());
+        }
     }
-    relist(&shared, &model.values().cloned().collect::<Vec<_>>());
+    relist(&shared, &model.list());
     filter.sync();
-    let visible = |(key, _): &(&ObjectKey, &Arc<Item>)| {
-        shown_now.lock().contains(key.namespace().unwrap()) && key.name() != "never"
+    let expected = |view: Option<usize>| -> BTreeMap<ObjectKey, Arc<Item>> {
+        let visible = |key: &ObjectKey| match view {
+            None => true,
+            Some(0) => shown_now.lock().contains(key.namespace().unwrap()) && key.name() != "never",
+            Some(_) => key.name() != "never",
+        };
+        let visible = model.objects.iter().filter(|(key, _)| visible(key));
+        visible.map(|(key, object)| (key.clone(), Arc::clone(object))).collect()
     };
-    let expected: BTreeMap<ObjectKey, Arc<Item>> = model
-        .iter()
-        .filter(visible)
-        .map(|(key, object)| (key.clone(), Arc::clone(object)))
-        .collect();
-    let listed = shared.list_in(claim.id(), None).into_iter();
-    let listed: BTreeMap<ObjectKey, Arc<Item>> = listed.map(|object| (object.metadata().key(), object)).collect();
-    assert_eq!(listed, expected);
-    shown(&claim);
+    for (at, claim) in claims.iter().enumerate() {
+        let listed = shared.list_in(claim.id(), None).into_iter();
+        let listed: BTreeMap<ObjectKey, Arc<Item>> = listed.map(|object| (object.metadata().key(), object)).collect();
+        assert_eq!(listed, expected(Some(at)));
+        shown(claim);
+    }
     for listener in &mut listeners {
         fold(&mut listener.state, &take_all(&listener.queue));
-        assert_eq!(listener.state, expected);
+        assert_eq!(listener.state, expected(listener.view));
         assert!(listener.queue.has_synced());
     }
 }
@@ -779,3 +880,5 @@ fn panics_of_the_drops_of_several_filters_are_contained_each() {
     let captured = captured();
     drop(crate::Transform::new("t", move |_: &mut Item| assert!(captured())));
 }
+
+mod steps;
