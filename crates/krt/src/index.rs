@@ -8,7 +8,7 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use crate::collection::Collection;
-use crate::engine::index::{Extract, Sink, TypedIndex, Value, Values};
+use crate::engine::index::{Extract, Sink, TypedIndex, Values};
 use crate::engine::ingress::{Edit, Operation};
 use crate::engine::node::Cell;
 use crate::engine::published::At;
@@ -91,7 +91,12 @@ impl<K: Eq + Hash + Clone + Send + Sync + 'static, T: Keyed> Index<K, T> {
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
         K: Borrow<Q>,
     {
-        self.at_value(self.values.intern(value))
+        let value = self.values.intern(value);
+        Query::new(&self.collection).with(Filter::Index(IndexAt {
+            number: self.number,
+            id: value.id,
+            value: value as Arc<dyn IndexValue<T>>,
+        }))
     }
 
     /// The objects that have this value in the newest state, in the order of their keys.
@@ -105,18 +110,8 @@ impl<K: Eq + Hash + Clone + Send + Sync + 'static, T: Keyed> Index<K, T> {
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
         K: Borrow<Q>,
     {
-        match self.values.known(value) {
-            Some(value) => crate::snapshot::select(self.at_value(value), At::Newest),
-            None => Fetched::new([]),
-        }
-    }
-
-    fn at_value(&self, value: Arc<Value<K, T>>) -> Query<'_, T> {
-        Query::new(&self.collection).with(Filter::Index(IndexAt {
-            number: self.number,
-            id: value.id,
-            value: value as Arc<dyn IndexValue<T>>,
-        }))
+        // That the engine knows no object with this value says nothing: it may not have the index yet, or no more.
+        crate::snapshot::select(self.at(value), At::Newest)
     }
 
     pub(crate) fn values(&self) -> &Arc<Values<K, T>> {

@@ -6,7 +6,7 @@ use crate::engine::planted::{self, Bug};
 
 /// Lends a collection of items.
 #[derive(Debug, Clone, PartialEq)]
-struct Lender {
+pub(super) struct Lender {
     name: String,
     items: Collection<Item>,
 }
@@ -24,7 +24,7 @@ impl Lend<Item> for Lender {
     }
 }
 
-fn lender(name: &str, items: &Collection<Item>) -> Lender {
+pub(super) fn lender(name: &str, items: &Collection<Item>) -> Lender {
     Lender {
         name: name.into(),
         items: items.clone(),

@@ -98,3 +98,56 @@ fn one_helper_reads_inside_and_outside() {
     assert_eq!(odd.iter().map(|item| &*item.name).collect::<Vec<_>>(), ["a", "c"]);
     assert_eq!(snapshot.fetch_one(source.query().key("b")).unwrap().value, 2);
 }
+
+// An index finds what the collection has: before the engine has added it, and after the collection was stopped.
+#[test]
+fn an_index_finds_what_is_there_at_any_time() {
+    let mut rig = Rig::new();
+    let source = items(&rig, "source", &[("a", 1), ("b", 2), ("c", 1)]);
+    rig.settle();
+    let by_value = source.index_by("value", |item| item.value).unwrap();
+    let found = |value: i64| {
+        let found = by_value.lookup(&value);
+        found.iter().map(|item| &*item.name).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(found(1), "a c");
+    rig.settle();
+    assert_eq!([found(1), found(2), found(3)], ["a c", "b", ""]);
+    source.stop();
+    rig.settle();
+    // Values that only queries ask for push out those that nobody holds any more.
+    for value in 100..1100 {
+        let _ = by_value.at(&value);
+    }
+    assert_eq!([found(1), found(2), found(3)], ["a c", "b", ""]);
+}
+
+// [K33] what a pin shows does not depend on how far the epoch is that is being computed: values that nobody has any more are found until
+// it is published
+#[test]
+fn a_lookup_by_a_value_that_is_about_to_go_finds_it() {
+    let mut rig = Rig::with_strong_hashes();
+    let item = |number: i64| Item::new(&format!("k{number}"), number);
+    let source = rig.krt.static_collection("source", (0..64).map(item));
+    let by_value = source.index_by("value", |item| item.value).unwrap();
+    assert_eq!(by_value.lookup(&0).len(), 1);
+    rig.settle();
+    let (pin, index, log) = (rig.krt.snapshot(), by_value.clone(), Log::default());
+    let seen = log.clone();
+    let _derived = rig.krt.collection("derived", &source, move |_, item| {
+        if item.value == 999 {
+            let found = [pin.lookup(&index, &0), index.lookup(&0)];
+            seen.add(found.map(|found| found.len().to_string()).join(" "));
+        }
+        Some((**item).clone())
+    });
+    rig.settle();
+    // So many values that those that nobody has are forgotten.
+    source.delete("k0");
+    for number in 900..1000 {
+        source.update(item(number));
+    }
+    rig.settle();
+    assert_eq!(log.take(), ["1 1"], "the epoch was not published yet");
+    assert_eq!(by_value.lookup(&0).len(), 0);
+}
