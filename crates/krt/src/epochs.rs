@@ -201,7 +201,11 @@ macro_rules! together {
             }
         }
 
-        impl<$($kind: Send + Sync + 'static),+> Batches for ($(Batch<$kind>,)+) {}
+        impl<$($kind: Send + Sync + 'static),+> Batches for ($(Batch<$kind>,)+) {
+            fn set_epoch(&mut self, epoch: u64) {
+                $(self.$index.epoch = epoch;)+
+            }
+        }
 
         impl<$($kind: Send + Sync + 'static),+> Load for ($(Batch<$kind>,)+) {
             type Equal = ($(Compare<$kind>,)+);

@@ -251,7 +251,8 @@ impl Krt {
     }
 
     /// Waits until everything that was written before this call is applied, published and handled by all handlers, or until the engine
-    /// has ended. Before the engine is started, nothing is applied.
+    /// has ended. What transformations [made](Context::scoped) of it, which comes in later epochs, belongs to it. Before the engine
+    /// is started, nothing is applied.
     ///
     /// # Cancel safety
     ///
@@ -263,12 +264,14 @@ impl Krt {
     /// A function that tells whether all that was written until now is settled.
     fn is_settled(&self) -> impl FnMut() -> bool + Send + Unpin + use<> {
         let shared = Arc::clone(self.shared());
-        let written = shared.ingress.written();
+        let mut written = shared.ingress.written();
         let mut applied_with = None;
         move || {
             let applied = shared.applied();
             if applied_with.is_none() && applied.written >= written {
-                applied_with = Some(applied.epoch);
+                // Some of the collections that were made meanwhile may be what this led to.
+                written = written.max(shared.ingress.made());
+                applied_with = (applied.written >= written).then_some(applied.epoch);
             }
             applied.ended || applied_with.is_some_and(|epoch| shared.is_settled(epoch))
         }

@@ -345,6 +345,9 @@ impl Deps {
 
     /// The inputs that fetched anything from a source.
     pub(crate) fn inputs_of(&self, source: NodeId) -> Vec<(NodeId, u32)> {
+        if !self.is_fetched(source) {
+            return Vec::new();
+        }
         let deps = self.slots.iter().flatten().filter(|dep| dep.source == source);
         let inputs = deps.flat_map(|dep| {
             dep.links

@@ -14,7 +14,10 @@ use crate::snapshot::Snapshot;
 use crate::sync::Mutex;
 
 /// A batch of each node.
-pub(crate) trait Batches: Load + Sync + Default {}
+pub(crate) trait Batches: Load + Sync + Default {
+    /// All of them lead to the state of this epoch.
+    fn set_epoch(&mut self, epoch: u64);
+}
 
 pub(crate) struct Gathered<B: Batches> {
     handler: Arc<Handler<Epoch<B>>>,
@@ -50,13 +53,14 @@ impl<B: Batches> Gathered<B> {
 
 impl<B: Batches> Gather for Gathered<B> {
     fn flush(&self, epoch: u64, shared: &Arc<Shared>) {
-        let (changes, synced, completes) = {
+        let (mut changes, synced, completes) = {
             let mut state = self.state.lock();
             state.touched = false;
             let synced = state.unsynced == 0;
             let completes = synced && !std::mem::replace(&mut state.told_synced, synced);
             (std::mem::take(&mut state.batches), synced, completes)
         };
+        changes.set_epoch(epoch);
         let snapshot = Snapshot::new(Arc::clone(shared));
         debug_assert_eq!(snapshot.epoch(), epoch, "it is told right after it was published");
         let epoch_told = Epoch::new(changes, snapshot, synced, completes);

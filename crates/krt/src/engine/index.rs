@@ -2,8 +2,8 @@
 //!
 //! # Design
 //!
-//! Values are interned: each has an id for as long as an object has it, a dependency asks for it, or a query is on its way. Postings
-//! and dependencies then deal in numbers. Values that nobody holds are swept when there may be as many of them as of others, so
+//! Values are interned: each has an id for as long as an object has it, as readers see the object, a dependency asks for it, or a query
+//! is on its way. Postings and dependencies then deal in numbers. Values that nobody holds are swept when there may be as many of them as of others, so
 //! that the cost of a sweep is paid by the inserts before it.
 
 use std::borrow::Borrow;
@@ -15,6 +15,7 @@ use smallvec::SmallVec;
 
 use super::id::id32;
 use super::panics;
+use super::spare;
 use super::store::StoreIndex;
 use crate::index::Keys;
 use crate::key::Hashing;
@@ -239,6 +240,8 @@ pub(crate) struct TypedIndex<K, T> {
     held: Vec<SmallVec<[Held<K, T>; 1]>>,
     /// By value: the objects that have it.
     postings: Vec<Vec<u32>>,
+    /// The values that objects lost in this epoch: until it is published, readers look them up by the ids that they have.
+    lost: Vec<Arc<Value<K, T>>>,
 }
 
 impl<K: IndexKey, T: 'static> TypedIndex<K, T> {
@@ -247,6 +250,7 @@ impl<K: IndexKey, T: 'static> TypedIndex<K, T> {
             values,
             held: Vec::new(),
             postings: Vec::new(),
+            lost: Vec::new(),
         }
     }
 
@@ -309,6 +313,7 @@ impl<K: IndexKey, T: Send + Sync + 'static> StoreIndex<T> for TypedIndex<K, T> {
         if let Some(changed) = changed {
             for held in std::mem::take(&mut self.held[index]) {
                 self.remove(&held);
+                self.lost.push(held.value);
             }
             for value in changed {
                 if !self.held[index].iter().any(|held| held.value.id == value.id) {
@@ -334,6 +339,8 @@ impl<K: IndexKey, T: Send + Sync + 'static> StoreIndex<T> for TypedIndex<K, T> {
     }
 
     fn collect(&mut self) {
+        self.lost.clear();
+        spare::keep(&mut self.lost);
         self.values.sweep_if_due();
     }
 
@@ -345,6 +352,7 @@ impl<K: IndexKey, T: Send + Sync + 'static> StoreIndex<T> for TypedIndex<K, T> {
 
     #[cfg(test)]
     fn check_invariants(&self) {
+        assert!(self.lost.is_empty());
         let mut entries = 0;
         for (id, held) in (0..).zip(&self.held) {
             for held in held {

@@ -87,6 +87,8 @@ pub(crate) struct State {
     written: u64,
     /// What `written` was when the engine took something the last time.
     taken: u64,
+    /// What `written` was when the last collection was made.
+    made: u64,
     /// Whether pins went, so that old versions may go.
     pub(crate) unpinned: bool,
     /// Nothing is accepted any more.
@@ -143,6 +145,11 @@ impl Ingress {
     pub(crate) fn written(&self) -> u64 {
         let state = self.state.lock();
         if state.has_work() { state.written } else { state.taken }
+    }
+
+    /// The number up to which everything must be applied for all collections to be added that were made so far.
+    pub(crate) fn made(&self) -> u64 {
+        self.state.lock().made
     }
 
     pub(crate) fn take(&self) -> Cut {
@@ -206,6 +213,10 @@ impl State {
     pub(crate) fn push(&mut self, operation: Operation) -> Option<Operation> {
         if self.closed {
             return Some(operation);
+        }
+        if matches!(operation, Operation::Add(..)) {
+            // This is what the write at hand will count as.
+            self.made = self.written + 1;
         }
         self.operations.push(operation);
         None

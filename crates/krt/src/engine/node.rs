@@ -13,7 +13,7 @@ use super::graph::Graph;
 use super::id::NodeId;
 use super::operator::parked::Parked;
 use super::pins;
-use super::published::Published;
+use super::published::{At, Published};
 use super::schedule::Schedule;
 use super::sink::{Delivery, Sink};
 use super::store::{Equal, IdsFrom, Store, StoreIndex};
@@ -168,8 +168,8 @@ impl<T: Send + Sync + 'static> Cell<T> {
     /// Adds somebody to be told, the present state first if he wants to know.
     pub(crate) fn add_sink(&mut self, sink: Box<dyn Sink<T>>, initial: bool, epoch: u64, to: &mut Delivery<'_>) {
         // The published state is that of the epoch before, which is complete.
-        let told = self.published.list(super::published::At::Newest).into_iter();
-        let told = told.filter(|_| initial).map(|(key, object)| Told {
+        let present = initial.then(|| self.published.list(At::Newest));
+        let told = present.into_iter().flatten().map(|(key, object)| Told {
             key,
             event: Event::Added(object),
         });
@@ -187,7 +187,14 @@ impl<T: Send + Sync + 'static> Cell<T> {
         if is_news {
             sink.push(batch, to);
         }
+        // There may never be anything to deliver, and yet many who come and go.
+        self.forget_ended();
         self.sinks.push(sink);
+    }
+
+    /// Forgets those who want to be told no more.
+    fn forget_ended(&mut self) {
+        self.sinks.retain(|sink| !sink.has_ended());
     }
 
     pub(crate) fn add_index(&mut self, number: u32, index: Box<dyn StoreIndex<T>>) {
@@ -298,7 +305,7 @@ impl<T: Send + Sync + 'static> Node for Cell<T> {
         let mut delta = self.store.end_epoch(self.ids);
         let synced = std::mem::take(&mut self.newly_synced);
         let is_last = self.operator.is_none();
-        self.sinks.retain(|sink| !sink.has_ended());
+        self.forget_ended();
         if self.sinks.is_empty() || (delta.is_empty() && !synced) {
             panics::drop_each(delta.drain(..));
             self.store.reuse(delta);
@@ -356,10 +363,12 @@ impl<T: Send + Sync + 'static> Node for Cell<T> {
             // The user's closures, and with them handles of other collections.
             panics::drop_each([operator]);
         }
-        self.newly_synced = !self.store.synced;
+        // It may be stopped twice before this is delivered.
+        self.newly_synced |= !self.store.synced;
         self.store.synced = true;
-        self.store.drop_indexes();
+        // Those of readers first: the others hold the values.
         self.published.drop_indexes();
+        self.store.drop_indexes();
     }
 
     #[cfg(test)]

@@ -43,7 +43,7 @@ pub(crate) trait StoreIndex<T>: Send {
     /// The ids of the objects with this value, in no order.
     fn ids(&self, value: u32) -> &[u32];
     fn holds(&self, id: u32, value: u32) -> bool;
-    /// Forgets values that nothing refers to, if there may be many.
+    /// The epoch is published: forgets values that nothing refers to, if there may be many.
     fn collect(&mut self);
     /// The values of an object.
     fn values(&self, id: u32) -> SmallVec<[u64; 1]>;

@@ -39,7 +39,7 @@ fn an_epoch_is_told_whole() {
         let mut snapshot = epoch.snapshot();
         let seen = snapshot.fetch(read.0.query()).len() + snapshot.list(&read.1).len();
         let epochs = [source, single, derived, count].map(Batch::epoch);
-        assert!(epochs.iter().all(|own| *own == epoch.epoch() || *own == 0));
+        assert!(epochs.iter().all(|own| *own == epoch.epoch()));
         logged.add(format!("{told} {seen} {}", epoch.is_synced()));
     });
     rig.settle();
@@ -134,6 +134,34 @@ fn a_backlog_of_epochs_is_merged() {
     assert_eq!(log.take(), ["5000+5000"]);
     assert_eq!(rig.krt.shared().pins.lock().pinned(), 0);
     assert_eq!((source.retained(), twice.retained()), (0, 0));
+}
+
+// [K36] each batch is of the epoch that is told, also those of collections that changed earlier, or not at all
+#[test]
+fn all_batches_of_an_epoch_are_of_that_epoch() {
+    let mut rig = Rig::with_strong_hashes();
+    let [many, other, quiet] = ["many", "other", "quiet"].map(|name| items(&rig, name, &[]));
+    let log = Log::default();
+    let logged = log.clone();
+    let _registration = rig.krt.on_epoch((&many, &other, &quiet), move |epoch| {
+        let (many, other, quiet) = epoch.changes();
+        logged.add(format!("{}+{}+{}", many.len(), other.len(), quiet.len()));
+        for own in [many, other, quiet].map(Batch::epoch) {
+            assert_eq!(own, epoch.epoch());
+        }
+        logged.add("so it is");
+    });
+    rig.settle();
+    log.take();
+    // The first epoch alone is so much that it is merged with the second one.
+    many.reset((0..5000).map(|number| Item::new(&format!("k{number}"), number)));
+    assert!(rig.step());
+    other.update(Item::new("o", 1));
+    rig.settle();
+    assert_eq!(log.take(), ["5000+1+0", "so it is"]);
+    quiet.update(Item::new("q", 1));
+    rig.settle();
+    assert_eq!(log.take(), ["0+0+1", "so it is"]);
 }
 
 // A snapshot that is dropped before the next epoch leaves nothing to reclaim.

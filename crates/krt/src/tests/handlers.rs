@@ -246,3 +246,29 @@ fn a_long_backlog_is_not_merged_again_for_each_epoch() {
     let compared = compared.load(Ordering::Relaxed);
     assert!(compared < 10_000, "{compared} comparisons for 1500 events");
 }
+
+// [K5] handlers and streams that come and go are forgotten, even if there is never anything to tell
+#[test]
+fn handlers_of_a_quiet_collection_leave_nothing() {
+    let mut rig = Rig::new();
+    let source = items(&rig, "source", &[("a", 1)]);
+    rig.settle();
+    let registered = |rig: &Rig| {
+        let tables = rig.stepper.engine().tables();
+        let sinks = tables
+            .iter()
+            .find(|(name, _)| name == "source")
+            .map(|(_, live)| live[2]);
+        sinks.unwrap()
+    };
+    assert_eq!(registered(&rig), 0);
+    for _ in 0..100 {
+        let (registration, stream) = (Log::default().follow(&source), source.subscribe());
+        rig.settle();
+        registration.remove();
+        drop(stream);
+    }
+    let _last = Log::default().follow(&source);
+    rig.settle();
+    assert_eq!(registered(&rig), 1, "the last one has come, and all others are gone");
+}

@@ -287,3 +287,23 @@ fn a_transformation_may_stop_its_collection() {
     assert_eq!((content(&derived), rig.stepper.handlers()), (vec!["a=2".to_owned()], 0));
     drop(registration);
 }
+
+// [K38] a stop that is asked for twice at once is one: what it syncs is told
+#[test]
+fn a_collection_may_be_stopped_twice() {
+    let mut rig = Rig::new();
+    let source = rig.krt.unsynced_collection::<Item>("source");
+    let derived = source.collection_of(&rig.krt, "derived");
+    let log = Log::default();
+    let _handler = log.follow(&derived);
+    source.update(Item::new("a", 1));
+    rig.settle();
+    source.stop();
+    source.stop();
+    rig.settle();
+    assert!(source.has_synced() && derived.has_synced());
+    assert_eq!(log.take(), ["+a=1"]);
+    source.stop();
+    rig.settle();
+    assert_eq!((content(&derived), log.take()), (vec!["a=1".to_owned()], Vec::new()));
+}

@@ -117,6 +117,10 @@ fn a_lookup_finds_what_is_there_before_and_after_the_index_is_kept() {
     assert!(by_value.lookup(&3).is_empty());
     source.stop();
     rig.settle();
+    // Values that only queries ask for push out those that nobody holds any more.
+    for value in 100..1100 {
+        let _ = by_value.at(&value);
+    }
     assert_eq!(ones(&by_value), ["a", "c"], "what was stopped stays readable");
     let late = index("late");
     rig.settle();
@@ -136,4 +140,34 @@ fn a_singleton_that_is_cloned_is_read_and_set_as_before() {
     set.set(Item::new("a", 2));
     rig.settle();
     assert_eq!((set.get().unwrap().value, read.get().unwrap().value), (2, 2));
+}
+
+// [K33] what a pin shows does not depend on how far the epoch is that is being computed: values that nobody has any more are found until
+// it is published
+#[test]
+fn a_lookup_by_a_value_that_is_about_to_go_finds_it() {
+    let mut rig = Rig::with_strong_hashes();
+    let item = |number: i64| Item::new(&format!("k{number}"), number);
+    let source = rig.krt.static_collection("source", (0..64).map(item));
+    let by_value = source.index_by("value", |item| item.value).unwrap();
+    assert_eq!(by_value.lookup(&0).len(), 1);
+    rig.settle();
+    let (pin, index, log) = (rig.krt.snapshot(), by_value.clone(), Log::default());
+    let seen = log.clone();
+    let _derived = rig.krt.collection("derived", &source, move |_, item| {
+        if item.value == 999 {
+            let found = [pin.lookup(&index, &0), index.lookup(&0)];
+            seen.add(found.map(|found| found.len().to_string()).join(" "));
+        }
+        Some((**item).clone())
+    });
+    rig.settle();
+    // So many values that those that nobody has are forgotten.
+    source.delete("k0");
+    for number in 900..1000 {
+        source.update(item(number));
+    }
+    rig.settle();
+    assert_eq!(log.take(), ["1 1"], "the epoch was not published yet");
+    assert_eq!(by_value.lookup(&0).len(), 0);
 }

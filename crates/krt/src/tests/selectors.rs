@@ -1,6 +1,8 @@
 //! Who selects whom: label selectors with expressions, and labels that are different for each object.
 
 use std::borrow::Cow;
+use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 use crate::{LabelSelector, Requirement};
@@ -269,4 +271,52 @@ fn fetches_of_one_run_come_apart_when_a_selector_tells_them_apart() {
     }
     let expected = [("", 2), ("[0, 1]", 2), ("[1, 0]", 2), ("[1, 1]", 1)];
     assert_eq!(seen, expected.map(|(text, deps)| (text.to_owned(), deps)));
+}
+
+/// What a closure compares with, and cannot when it is told so.
+struct Touchy(Arc<AtomicBool>);
+
+impl PartialEq for Touchy {
+    fn eq(&self, _: &Self) -> bool {
+        assert!(!self.0.swap(false, Ordering::Relaxed), "unlucky");
+        true
+    }
+}
+
+impl Eq for Touchy {}
+
+impl Hash for Touchy {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
+
+// [K14] inputs that no selector tells apart any more come together; if their queries cannot be compared, they stay apart, and that is all
+#[test]
+fn queries_that_cannot_be_compared_stay_apart() {
+    let mut rig = Rig::new();
+    let pods = ["1", "2"].map(|x| Item::new(&format!("pod-{x}"), 1).labels(&[("app", "a"), ("x", x)]));
+    let pods = rig.krt.static_collection("pods", pods);
+    let policies = rig.krt.static_collection(
+        "policies",
+        [
+            Item::new("all", 1).selecting(&[("app", "a")]),
+            Item::new("one", 1).selecting(&[("x", "1")]),
+        ],
+    );
+    let is_unlucky = Arc::new(AtomicBool::new(false));
+    let (fetched, flag) = (policies.clone(), Arc::clone(&is_unlucky));
+    let out = rig.krt.collection("out", &pods, move |cx, pod| {
+        let query = fetched.query().selecting(&pod.labels);
+        let query = query.where_with(Touchy(Arc::clone(&flag)), |_, _| true);
+        Some(Item::new(&pod.name, i64::try_from(cx.fetch(query).len()).unwrap()))
+    });
+    rig.settle();
+    assert_eq!(content(&out), ["pod-1=2", "pod-2=1"]);
+    is_unlucky.store(true, Ordering::Relaxed);
+    policies.delete("one");
+    rig.settle();
+    assert!(!is_unlucky.load(Ordering::Relaxed), "they were compared");
+    assert_eq!(content(&out), ["pod-1=1", "pod-2=1"]);
+    policies.update(Item::new("more", 1).selecting(&[("app", "a")]));
+    rig.settle();
+    assert_eq!(content(&out), ["pod-1=2", "pod-2=2"]);
 }

@@ -332,3 +332,39 @@ fn dropping_the_last_handle_ends_the_engine() {
     assert_eq!(Arc::strong_count(&object), 1, "the transformation is gone");
     assert_eq!(content(&derived), ["a=1"]);
 }
+
+// [K36] what a write leads to may take several epochs, if transformations make collections: settled waits for all of them
+#[test]
+fn settled_waits_for_what_transformations_make() {
+    let krt = started();
+    let wanted = krt.static_collection::<Item>("wanted", []);
+    let all = krt.static_collection("all", [Item::new("a", 1)]);
+    let (go_on, may_go_on) = mpsc::channel::<()>();
+    let (tell, told) = mpsc::channel::<()>();
+    let (may_go_on, tell) = (Arc::new(Mutex::new(may_go_on)), Arc::new(Mutex::new(tell)));
+    let lenders = krt.collection("lenders", &wanted, move |cx, item| {
+        let child = cx.scoped("child", |scope| {
+            // Nothing is made before the test says so; and the child, in its own epoch, says that it is there.
+            may_go_on.lock().recv().unwrap();
+            let (tell, may_go_on) = (Arc::clone(&tell), Arc::clone(&may_go_on));
+            scope.collection("child", &all, move |_, item| {
+                tell.lock().send(()).unwrap();
+                may_go_on.lock().recv().unwrap();
+                Some((**item).clone())
+            })
+        });
+        Some(nested::lender(&item.name, &child))
+    });
+    let join = krt.nested_join("join", &lenders);
+    krt.wait_settled_blocking(LONG).unwrap();
+    wanted.update(Item::new("w", 1));
+    let mut settled = krt.settled();
+    go_on.send(()).unwrap();
+    told.recv().unwrap();
+    let waker = std::task::Waker::noop();
+    let poll = std::pin::Pin::new(&mut settled).poll(&mut std::task::Context::from_waker(waker));
+    assert!(poll.is_pending(), "the child is being computed");
+    go_on.send(()).unwrap();
+    block_on(settled);
+    assert_eq!(content(&join), ["a=1"]);
+}

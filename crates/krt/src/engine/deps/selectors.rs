@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 
 use super::super::graph::Graph;
 use super::super::id::{NodeId, id32};
+use super::super::panics;
 use super::super::planted::{self, Bug};
 use super::super::postings::{EVERYBODY, Postings};
 use super::labels::{Atom, Cut, LabelSets, NO_SET, SetId};
@@ -220,14 +221,13 @@ impl Deps {
         let spec: &Spec<T> = own.spec.downcast_ref()?;
         let (consumer, source, base) = (own.consumer, own.source, own.base);
         let hash = self.cut_hash(base, &cut);
+        // Environments of closures are compared by the user's code. If that panics, the two stay apart.
+        let is_twin = |other: &Spec<T>| panics::contain(|| other.is_twin(spec)).unwrap_or(false);
         let is = |id: &DepId| {
             let other = self.dep(*id);
             (other.consumer, other.source) == (consumer, source)
                 && other.cut == cut
-                && other
-                    .spec
-                    .downcast_ref::<Spec<T>>()
-                    .is_some_and(|other| other.is_twin(spec))
+                && other.spec.downcast_ref().is_some_and(is_twin)
         };
         let memo = own.memo.clone();
         let found = self.table.find(hash, is).copied();
