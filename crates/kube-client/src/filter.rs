@@ -8,6 +8,8 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 
+use foldhash::fast::RandomState;
+use hashbrown::HashSet;
 use kube::core::GroupVersionKind;
 
 use crate::error::RegisterError;
@@ -194,7 +196,8 @@ impl fmt::Debug for FilterSubscribers {
 /// ```
 #[derive(Debug)]
 pub struct NamespaceFilter {
-    namespaces: RwLock<BTreeSet<Arc<str>>>,
+    // It is asked about each object of each event.
+    namespaces: RwLock<HashSet<Arc<str>, RandomState>>,
     subscribers: FilterSubscribers,
     // Lock order: this one, then `namespaces`. Not held while subscribers are told.
     steps: Mutex<Steps>,
@@ -221,7 +224,7 @@ impl NamespaceFilter {
 
     /// The namespaces shown now.
     pub fn namespaces(&self) -> BTreeSet<Arc<str>> {
-        self.namespaces.read().clone()
+        self.namespaces.read().iter().cloned().collect()
     }
 
     /// Shows these namespaces from now on. Subscribers have been told when this returns; unless they are being told of an
@@ -254,7 +257,7 @@ impl NamespaceFilter {
     }
 }
 
-fn collect(namespaces: impl IntoIterator<Item = impl AsRef<str>>) -> BTreeSet<Arc<str>> {
+fn collect(namespaces: impl IntoIterator<Item = impl AsRef<str>>) -> HashSet<Arc<str>, RandomState> {
     namespaces.into_iter().map(|name| Arc::from(name.as_ref())).collect()
 }
 

@@ -14,18 +14,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use krt::{KeyRef, Keyed, Krt, Labels, Selecting, SelectorRef, StaticCollection};
 
+/// Texts are shared, as those of Go are.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Pod {
-    pub(crate) namespace: String,
-    pub(crate) name: String,
+    pub(crate) namespace: Arc<str>,
+    pub(crate) name: Arc<str>,
     pub(crate) labels: Labels,
-    pub(crate) ip: String,
+    pub(crate) ip: Arc<str>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Service {
-    pub(crate) namespace: String,
-    pub(crate) name: String,
+    pub(crate) namespace: Arc<str>,
+    pub(crate) name: Arc<str>,
     pub(crate) selector: Labels,
     /// What pods do not care about.
     pub(crate) revision: u64,
@@ -33,10 +34,10 @@ pub(crate) struct Service {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Workload {
-    namespace: String,
-    name: String,
-    ip: String,
-    services: Vec<String>,
+    namespace: Arc<str>,
+    name: Arc<str>,
+    ip: Arc<str>,
+    services: Vec<Arc<str>>,
 }
 
 impl Keyed for Pod {
@@ -98,17 +99,17 @@ impl Size {
             labels.insert("statefulset.kubernetes.io/pod-name".to_owned(), format!("pod-{number}"));
         }
         Pod {
-            namespace: format!("ns-{}", number % self.namespaces),
-            name: format!("pod-{number}"),
+            namespace: format!("ns-{}", number % self.namespaces).into(),
+            name: format!("pod-{number}").into(),
             labels,
-            ip: format!("10.{}.{}.{}", ip >> 16 & 255, ip >> 8 & 255, ip & 255),
+            ip: format!("10.{}.{}.{}", ip >> 16 & 255, ip >> 8 & 255, ip & 255).into(),
         }
     }
 
     pub(crate) fn service(self, number: usize, revision: u64) -> Service {
         Service {
-            namespace: format!("ns-{}", number % self.namespaces),
-            name: format!("service-{number}"),
+            namespace: format!("ns-{}", number % self.namespaces).into(),
+            name: format!("service-{number}").into(),
             selector: self.app(number),
             revision,
         }
@@ -125,7 +126,7 @@ impl Size {
     }
 }
 
-fn workload(pod: &Pod, services: Vec<String>) -> Workload {
+fn workload(pod: &Pod, services: Vec<Arc<str>>) -> Workload {
     Workload {
         namespace: pod.namespace.clone(),
         name: pod.name.clone(),
@@ -160,7 +161,7 @@ impl Graph {
             .expect("the first");
         let workloads = krt.collection("workloads", &pods, move |cx, pod| {
             let query = by_namespace.at(&pod.namespace).selecting_non_empty(&pod.labels);
-            let names: Vec<String> = match fetch {
+            let names: Vec<Arc<str>> = match fetch {
                 Fetch::Services => cx.fetch(query).iter().map(|service| service.name.clone()).collect(),
                 Fetch::Names => {
                     let names = cx.fetch_map(query, |service| service.name.clone());
@@ -197,7 +198,7 @@ type ByLabel = HashMap<String, HashMap<String, Vec<Arc<Service>>>>;
 pub(crate) struct ByHand {
     pods: HashMap<String, Arc<Pod>>,
     /// Of each namespace: by one of the labels that they select.
-    services: HashMap<String, ByLabel>,
+    services: HashMap<Arc<str>, ByLabel>,
     workloads: HashMap<String, Arc<Workload>>,
     pub(crate) seen: u64,
 }
