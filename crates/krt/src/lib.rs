@@ -163,7 +163,7 @@ pub use join::Join;
 pub use key::KeyRef;
 pub use krt::{Builder, Krt};
 #[cfg(feature = "kube")]
-pub use kube::InformerCollection;
+pub use kube::{InformerCollection, StatusWriter};
 pub use nested::Lend;
 pub use options::Options;
 pub use query::Query;

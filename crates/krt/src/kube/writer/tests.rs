@@ -1,0 +1,1 @@
+//! The writer on an in-memory API server.
