@@ -29,8 +29,10 @@ pub struct WithStatus<I, S> {
 /// nothing left of it.
 pub(crate) struct Origin<I: Keyed> {
     inputs: Weak<I>,
-    is_none: Box<dyn Fn(&Snapshot, KeyRef<'_>) -> bool + Send + Sync>,
+    is_none: IsNone,
 }
+
+type IsNone = Box<dyn Fn(&Snapshot, KeyRef<'_>) -> bool + Send + Sync>;
 
 impl<I: Keyed> Origin<I> {
     fn new<S: Send + Sync + 'static, O: Send + Sync + 'static>(

@@ -103,7 +103,9 @@ mod tests {
             new("Programmed", Is::from(true), "Done", ""),
         ];
         merge(&live, &mut desired, &time(30));
-        let times = desired.each_ref().map(|condition| condition.last_transition_time.clone());
+        let times = desired
+            .each_ref()
+            .map(|condition| condition.last_transition_time.clone());
         assert_eq!(times, [time(20), time(30), time(30)]);
         let accepted = &desired[0];
         assert_eq!(

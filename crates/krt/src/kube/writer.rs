@@ -19,9 +19,9 @@
 //! decided by an object that is older than our own write.
 
 mod pace;
+mod term;
 #[cfg(test)]
 mod tests;
-mod term;
 
 use std::fmt;
 use std::sync::Arc;
@@ -106,7 +106,8 @@ const GRACE: Duration = Duration::from_secs(5);
 ///   another.
 /// - *No status*: when an input that is there gets no status any more, the fields of the writer are given up, once. At the beginning of
 ///   each run that is done also for objects that have a status, although they are to have none: the one who wrote before may have left it.
-///   It takes one request for each such object, unless the client keeps their managed fields and those do not name this writer.
+///   It takes one request for each such object, unless the [managed fields are kept](kclient::Filter::keep_managed_fields) where the
+///   inputs come from, and do not name this writer.
 /// - *Retries*: what fails is tried again with back-off, by the work queue of [`kclient::queue`], until it succeeds or there is nothing to
 ///   write any more.
 /// - *Contention*: an object that would be written more than ten times within a minute, with contents that come back, has to wait, longer each
@@ -246,7 +247,7 @@ where
             let leftovers = async {
                 handler.synced().await;
                 state.queue_inputs_without_status(&queue).await;
-                std::future::pending().await
+                std::future::pending::<()>().await;
             };
             tokio::select! {
                 biased;

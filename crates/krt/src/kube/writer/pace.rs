@@ -44,7 +44,7 @@ struct Contended {
 }
 
 /// Whether a key may be written now.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
     Now,
     /// Not before this time has passed.
@@ -155,7 +155,7 @@ mod tests {
                     let told = pace.ask(now, 0);
                     assert_eq!(told, Turn::After(seconds(delay), News::StillContended));
                 }
-                now += seconds(delay) - Duration::from_millis(1);
+                now += Duration::from_millis(1000 * delay - 1);
                 assert_eq!(pace.ask(now, 0), Turn::After(Duration::from_millis(1), News::Nothing));
                 now += Duration::from_millis(1);
                 assert_eq!(pace.ask(now, 0), Turn::Now);

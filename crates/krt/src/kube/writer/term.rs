@@ -194,7 +194,14 @@ where
         }
         let turn = memory.pace.ask(Instant::now(), self.hash(&status));
         drop(memories);
-        self.take_turn(key, turn, Plan::Write { live, status: Some(status) })
+        self.take_turn(
+            key,
+            turn,
+            Plan::Write {
+                live,
+                status: Some(status),
+            },
+        )
     }
 
     fn plan_release(&self, key: &ObjectKey, live: Arc<K>) -> Plan<K> {
