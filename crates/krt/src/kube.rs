@@ -52,6 +52,10 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Statuses
+//!
+//! What a [status collection](crate::Krt::status_collection) says is written to the API server by a [`StatusWriter`].
 
 pub mod conditions;
 mod informer;

@@ -37,6 +37,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::term::Term;
 use crate::collection::Collection;
+use crate::event::Event;
 use crate::handlers::Registration;
 use crate::status::{Origin, WithStatus};
 
@@ -162,7 +163,7 @@ pub struct StatusStats {
     pub written: u64,
     /// How often all fields of an object were given up, because it is to have no status.
     pub released: u64,
-    /// How often a key was looked at and there was nothing to write.
+    /// How often a key was looked at and there was nothing to write, or nobody to write it for.
     pub unchanged: u64,
     /// Requests that failed.
     pub failed: u64,
@@ -242,10 +243,10 @@ where
                 async move { state.reconcile(&key).await }
             })
             .build();
-        let handler = Handler::new(inner, &queue);
+        let handlers = Handlers::new(inner, &queue);
         let listen = async {
             let leftovers = async {
-                handler.synced().await;
+                handlers.synced().await;
                 state.queue_inputs_without_status(&queue).await;
                 std::future::pending::<()>().await;
             };
@@ -254,7 +255,7 @@ where
                 () = term.cancelled() => {}
                 () = leftovers => {}
             }
-            drop(handler);
+            drop(handlers);
         };
         let (ended, ()) = tokio::join!(queue.run(term), listen);
         if let Err(error) = ended {
@@ -296,28 +297,46 @@ impl Drop for Shown<'_> {
 }
 
 /// What puts keys into the queue, until it is dropped.
-struct Handler(Option<Registration>);
+struct Handlers {
+    /// Invariant: `None` in the drop alone.
+    statuses: Option<Registration>,
+    inputs: Option<Registration>,
+}
 
-impl Handler {
+impl Handlers {
     fn new<K: Object, S: Send + Sync + 'static>(inner: &Inner<K, S>, queue: &Queue) -> Self {
-        let queue = queue.clone();
-        let handler = inner.statuses.handler().name(format!("status writer {}", inner.name));
-        Self(Some(handler.on_change(move |event| {
-            queue.add(&event.latest().object().metadata().key());
-        })))
+        let name = format!("status writer {}", inner.name);
+        let changed = queue.clone();
+        let statuses = inner.statuses.handler().name(&*name).on_change(move |event| {
+            changed.add(&event.latest().object().metadata().key());
+        });
+        // The statuses do not tell of the end of an object that has none any more, and what is known of it has to go too.
+        let inputs = inner.statuses.metadata::<Origin<K>>().and_then(Origin::inputs);
+        let gone = queue.clone();
+        let inputs = inputs.map(|inputs| {
+            inputs.handler().name(name).without_initial().on_change(move |event| {
+                if let Event::Deleted(object) = event {
+                    gone.add(&Object::metadata(&**object).key());
+                }
+            })
+        });
+        Self {
+            statuses: Some(statuses),
+            inputs,
+        }
     }
 
-    /// Waits until all keys that there were are in the queue.
+    /// Waits until the keys of all statuses that there were are in the queue.
     async fn synced(&self) {
-        if let Some(registration) = &self.0 {
+        if let Some(registration) = &self.statuses {
             registration.synced().await;
         }
     }
 }
 
-impl Drop for Handler {
+impl Drop for Handlers {
     fn drop(&mut self) {
-        if let Some(registration) = self.0.take() {
+        for registration in [self.statuses.take(), self.inputs.take()].into_iter().flatten() {
             registration.remove();
         }
     }

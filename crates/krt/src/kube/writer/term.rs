@@ -110,7 +110,10 @@ where
     /// Does what is to be done for a key.
     pub(super) async fn reconcile(&self, key: &ObjectKey) -> Result<Action, ReconcileError> {
         match self.plan(key)? {
-            Plan::Nothing => Ok(Action::Done),
+            Plan::Nothing => {
+                Counters::count(&self.writer.counters.unchanged);
+                Ok(Action::Done)
+            }
             Plan::Wait(time) => Ok(Action::RequeueAfter(time)),
             Plan::Write { live, status } => {
                 let written = self.write(key, &live, status).await;
@@ -129,7 +132,7 @@ where
         };
         let live = self.newest(key, object);
         let now = without_nulls((self.writer.live)(&live)?);
-        let plan = match desired {
+        Ok(match desired {
             Desired::Status(desired) => {
                 let mut status = desired.status().clone();
                 if let Some(prepare) = &self.writer.prepare {
@@ -140,11 +143,12 @@ where
             }
             Desired::Nothing if has_fields(&now) && self.may_be_ours(&live) => self.plan_release(key, live),
             Desired::Nothing | Desired::Unknown => Plan::Nothing,
-        };
-        if matches!(plan, Plan::Nothing) {
-            Counters::count(&self.writer.counters.unchanged);
-        }
-        Ok(plan)
+        })
+    }
+
+    #[cfg(test)]
+    pub(super) fn remembered(&self) -> usize {
+        self.memories.lock().len()
     }
 
     /// The object and what is desired of it. `None` if there is no such object.
@@ -265,7 +269,10 @@ where
         let answer = match writer.client.apply_status(key, &fields, &params).await {
             Ok(answer) => Arc::new(answer),
             // Its end is on the way here.
-            Err(error) if is_gone(&error, key) => return Ok(()),
+            Err(error) if is_gone(&error, key) => {
+                Counters::count(&writer.counters.unchanged);
+                return Ok(());
+            }
             Err(error) => return Err(error),
         };
         let is_release = status.is_none();

@@ -145,11 +145,13 @@ fn conditions_of(service: &Service) -> &[Condition] {
         .unwrap_or_default()
 }
 
-/// What the transformation says of a service: the condition `Ready`, false if the reason is `Down`; nothing without an annotation.
+/// What the transformation says of a service: the condition `Ready`, false if the reason is `Down`; nothing without an annotation, and
+/// for `None`; for `Toggle` only if it has no condition yet.
 fn wanted(service: &Service) -> Option<ServiceStatus> {
     let reason = service.metadata.annotations.as_ref()?.get(WANTED)?;
     assert!(reason != "Panic", "as it was told to");
-    (reason != "None").then(|| ServiceStatus {
+    let is_none = reason == "None" || reason == "Toggle" && !conditions_of(service).is_empty();
+    (!is_none).then(|| ServiceStatus {
         conditions: Some(vec![conditions::new("Ready", Is::from(reason != "Down"), reason, "")]),
         load_balancer: Some(LoadBalancerStatus::default()),
     })
@@ -226,7 +228,7 @@ async fn the_next_leader_writes_what_changed_in_between() {
     term.cancel();
     running.await.unwrap();
     assert!(!show.writer.stats().is_running);
-    assert_eq!(show.stepper.handlers(), handlers - 1);
+    assert_eq!(show.stepper.handlers(), handlers - 2);
 
     show.want("a", "Fine").await;
     show.want("b", "None").await;
@@ -258,7 +260,7 @@ async fn the_next_leader_writes_what_changed_in_between() {
     running.abort();
     assert!(running.await.unwrap_err().is_cancelled());
     assert!(!show.writer.stats().is_running);
-    assert_eq!(show.stepper.handlers(), handlers - 1);
+    assert_eq!(show.stepper.handlers(), handlers - 2);
     show.cluster.end().await;
 }
 
@@ -433,6 +435,57 @@ async fn a_status_that_is_always_undone_is_written_ever_less_often() {
     for (pause, expected) in pauses[9..].iter().zip(expected) {
         assert!(pause.abs_diff(expected) <= 1, "{written:?}");
     }
+    term.cancel();
+    running.await.unwrap();
+    show.cluster.end().await;
+}
+
+// What is known of an object is forgotten when it goes, whether it has a status by then or not.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_kept_of_objects_that_are_gone() {
+    let mut show = Show::new().await;
+    let term = Arc::new(Term::new(Arc::clone(&show.writer.inner)));
+    let reconcile = Arc::clone(&term);
+    let queue = Queue::builder("test").reconciler(move |key| {
+        let term = Arc::clone(&reconcile);
+        async move { term.reconcile(&key).await }
+    });
+    let (queue, stop) = (queue.build(), CancellationToken::new());
+    let handlers = Handlers::new(&show.writer.inner, &queue);
+    let running = tokio::spawn({
+        let stop = stop.clone();
+        async move { queue.run(&stop).await }
+    });
+    for name in ["status", "none"] {
+        show.create(name, "Up").await;
+        show.apply("somebody", name, json!([another("Told")])).await;
+    }
+    show.calm().await;
+    show.want("none", "None").await;
+    show.calm().await;
+    assert_eq!((show.requests()[1], term.remembered()), (1, 2));
+    for name in ["status", "none"] {
+        show.users.delete(name).await;
+    }
+    show.calm().await;
+    assert_eq!(term.remembered(), 0);
+    drop(handlers);
+    stop.cancel();
+    running.await.unwrap().unwrap();
+    show.cluster.end().await;
+}
+
+// [K37] a transformation that undoes its own status, by having none once it has one, is no loop that never rests
+#[tokio::test(start_paused = true)]
+async fn a_status_that_undoes_itself_is_held_up() {
+    let mut show = Show::new().await;
+    show.create("web", "Toggle").await;
+    let (term, running) = show.run();
+    show.pass(Duration::from_mins(10)).await;
+    let stats = show.writer.stats();
+    assert_eq!((stats.contended, stats.failed), (1, 0));
+    let all = stats.written + stats.released;
+    assert!((18..=30).contains(&all), "{stats:?}");
     term.cancel();
     running.await.unwrap();
     show.cluster.end().await;
