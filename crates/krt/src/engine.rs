@@ -201,8 +201,21 @@ impl Engine {
         self.cycles.iter()
     }
 
+    /// Who was refused something in the last epoch, and did not outlive it.
+    #[cfg(test)]
+    pub(crate) fn refused_in_vain(&self) -> impl Iterator<Item = (NodeId, &Arc<str>, &cycles::Path)> {
+        let gone = self
+            .cycles
+            .made
+            .iter()
+            .filter(|(consumer, ..)| !self.nodes.has(*consumer));
+        gone.map(|(consumer, key, path)| (*consumer, key, path))
+    }
+
     fn epoch(&mut self, cut: Cut) {
         self.epoch += 1;
+        #[cfg(test)]
+        self.cycles.made.clear();
         self.schedule.begin(self.epoch);
         let mut operations = std::mem::take(&mut self.late);
         operations.extend(cut.operations);
