@@ -161,7 +161,7 @@ fn driven() -> (Rig, Wide, Vec<Weak<Item>>) {
     wide.change();
     rig.stepper.settle();
     objects.extend(wide.objects());
-    assert!(pin.list(&wide.collections[0]).len() > 0);
+    assert!(!pin.list(&wide.collections[0]).is_empty());
     drop(pin);
     rig.stepper.settle();
     assert!(rig.stepper.collections() > 1000 && objects.len() >= count());
