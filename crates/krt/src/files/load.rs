@@ -210,9 +210,12 @@ fn names(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
 fn read<T: Keyed + DeserializeOwned>(path: &Path, documents: Documents) -> Outcome<T> {
     let mut text = String::new();
     // To open a pipe would wait for somebody to write, for ever perhaps.
-    let opened = fs::metadata(path).and_then(|found| match found.is_file() {
-        true => File::open(path),
-        false => Err(std::io::Error::other("it is no regular file")),
+    let opened = fs::metadata(path).and_then(|found| {
+        if found.is_file() {
+            File::open(path)
+        } else {
+            Err(std::io::Error::other("it is no regular file"))
+        }
     });
     match opened.and_then(|file| file.take(LARGEST + 1).read_to_string(&mut text)) {
         Ok(_) if text.len() as u64 > LARGEST => return Outcome::Bad(format!("more than {} MiB", LARGEST >> 20)),
