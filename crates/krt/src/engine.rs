@@ -79,6 +79,11 @@ impl Nodes {
         self.0.get(node.index())?.as_ref()?.parked()
     }
 
+    fn members(&self, node: NodeId) -> Vec<(NodeId, Arc<str>)> {
+        let node = self.0.get(node.index()).and_then(Option::as_ref);
+        node.map(|node| node.members()).unwrap_or_default()
+    }
+
     /// Whether a node is there, and is not the one that runs.
     pub(crate) fn has(&self, node: NodeId) -> bool {
         self.0.get(node.index()).is_some_and(Option::is_some)

@@ -18,6 +18,7 @@ mod joins;
 mod lifecycle;
 mod nested;
 mod postings;
+mod quiet;
 mod reads;
 mod selectors;
 mod sources;
