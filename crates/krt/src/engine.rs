@@ -79,6 +79,11 @@ impl Nodes {
         self.0.get(node.index())?.as_ref()?.parked()
     }
 
+    fn members(&self, node: NodeId) -> Vec<(NodeId, Arc<str>)> {
+        let node = self.0.get(node.index()).and_then(Option::as_ref);
+        node.map(|node| node.members()).unwrap_or_default()
+    }
+
     /// Whether a node is there, and is not the one that runs.
     pub(crate) fn has(&self, node: NodeId) -> bool {
         self.0.get(node.index()).is_some_and(Option::is_some)
@@ -201,8 +206,21 @@ impl Engine {
         self.cycles.iter()
     }
 
+    /// Who was refused something in the last epoch, and did not outlive it.
+    #[cfg(test)]
+    pub(crate) fn refused_in_vain(&self) -> impl Iterator<Item = (NodeId, &Arc<str>, &cycles::Path)> {
+        let gone = self
+            .cycles
+            .made
+            .iter()
+            .filter(|(consumer, ..)| !self.nodes.has(*consumer));
+        gone.map(|(consumer, key, path)| (*consumer, key, path))
+    }
+
     fn epoch(&mut self, cut: Cut) {
         self.epoch += 1;
+        #[cfg(test)]
+        self.cycles.made.clear();
         self.schedule.begin(self.epoch);
         let mut operations = std::mem::take(&mut self.late);
         operations.extend(cut.operations);

@@ -78,8 +78,8 @@
 //!
 //! The engine and its collections are here: sources from the API server and from files, static ones, derived ones with one or many
 //! outputs for each input or with statuses, singletons, joins of fixed and of changing members, indexes and their groups, collections
-//! made inside of transformations, triggers, fetches by all filters, transactions, handlers of several collections, streams, and the
-//! writer that brings statuses to the API server. What is not built yet: the debugging views and metrics.
+//! made inside of transformations, triggers and protected state, fetches by all filters, transactions, handlers of several collections,
+//! streams, and the writer that brings statuses to the API server. What is not built yet: the debugging views and metrics.
 //!
 //! The layers below it, [`kclient`](https://docs.rs/kclient) and [`kube-client`](https://docs.rs/kube-client), stand on their own.
 //!
@@ -173,5 +173,5 @@ pub use status::WithStatus;
 pub use subscription::Subscription;
 pub use traits::{Keyed, Labeled, Labels, Named, Namespaced, Selecting, Text};
 pub use transaction::Transaction;
-pub use trigger::Trigger;
+pub use trigger::{RecomputeProtected, Trigger};
 pub use unsynced::{Unsynced, Wait};

@@ -64,7 +64,7 @@ impl Options {
     /// Attaches a value to the collection, to be read by [`Collection::metadata`]: the cluster that it is of, for example. There is one
     /// value of each type; a second one takes the place of the first. The engine does not look at it.
     pub fn metadata<M: Send + Sync + 'static>(mut self, value: M) -> Self {
-        self.metadata.0.insert(TypeId::of::<M>(), Box::new(value));
+        self.metadata.0.insert(TypeId::of::<M>(), Arc::new(value));
         self
     }
 }
@@ -88,8 +88,8 @@ impl From<&String> for Options {
 }
 
 /// Values of the user's, one of each type.
-#[derive(Default)]
-pub(crate) struct Metadata(HashMap<TypeId, Box<dyn Any + Send + Sync>>);
+#[derive(Clone, Default)]
+pub(crate) struct Metadata(HashMap<TypeId, Arc<dyn Any + Send + Sync>>);
 
 impl Metadata {
     pub(crate) fn get<M: 'static>(&self) -> Option<&M> {

@@ -97,7 +97,7 @@ impl<T: Keyed> StaticCollection<T> {
 
     /// Changes the buffer; does nothing once there is none. Neither what is returned nor what the change would have written is
     /// dropped under the lock.
-    fn write<R>(&self, write: impl FnOnce(&mut SourceBuffer<T>) -> R) -> Option<R> {
+    pub(crate) fn write<R>(&self, write: impl FnOnce(&mut SourceBuffer<T>) -> R) -> Option<R> {
         let id = self.collection.id();
         let mut write = Some(write);
         let written = self.shared().ingress.write(|state| {

@@ -94,7 +94,8 @@ impl Krt {
     /// a status changes or the object does. The status goes with the input. A run that panics, discards its result
     /// or fetches what is not synced leaves the status as it is, like the output.
     ///
-    /// The function's runs are counted by a collection between the input and these two, whose name ends in ` (both)`.
+    /// Both have the metadata that the options bring. The function's runs are counted by a collection between the input and these two,
+    /// whose name ends in ` (both)`.
     ///
     /// # Panics
     ///
@@ -148,19 +149,16 @@ impl Krt {
             }));
         };
         let both = self.derive(first, Input::Collection(input.clone()), Both::eq, run);
+        let mut second = Options::new(format!("{name} (status)"));
+        second.metadata = options.metadata.clone();
         let status = |_: &mut Context<'_>, both: &Arc<Both<I, S, O>>, found: &mut Outputs<WithStatus<I, S>>| {
             found.extend(both.status.as_ref().map(|status| {
                 let (object, status) = (Arc::clone(&both.object), Arc::clone(status));
                 Arc::new(WithStatus { object, status })
             }));
         };
-        let origin = Origin::new(input, &both);
-        let statuses = self.derive(
-            Options::new(format!("{name} (status)")).metadata(origin),
-            Input::Collection(both.clone()),
-            WithStatus::eq,
-            status,
-        );
+        let second = second.metadata(Origin::new(input, &both));
+        let statuses = self.derive(second, Input::Collection(both.clone()), WithStatus::eq, status);
         let outputs = |_: &mut Context<'_>, both: &Arc<Both<I, S, O>>, found: &mut Outputs<O>| {
             found.extend(both.outputs.iter().cloned());
         };

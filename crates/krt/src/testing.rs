@@ -116,6 +116,12 @@ impl Stepper {
         self.engine.cycles()
     }
 
+    /// Blocks until there is something to apply; tells whether it came in time.
+    #[cfg(test)]
+    pub(crate) fn wait(&self, timeout: Duration) -> bool {
+        self.krt.shared().ingress.wait_for_work(timeout)
+    }
+
     /// One epoch: what follows from the last one, or else what was written.
     #[cfg(test)]
     pub(crate) fn step_once(&mut self) -> bool {

@@ -18,10 +18,12 @@ mod joins;
 mod lifecycle;
 mod nested;
 mod postings;
+mod quiet;
 mod reads;
 mod selectors;
 mod sources;
 mod statuses;
+mod teardown;
 mod threads;
 mod transactions;
 mod unsynced;
@@ -65,6 +67,27 @@ impl Rig {
     /// Steps and calls handlers until there is nothing to do.
     fn settle(&mut self) {
         while self.step() | self.stepper.run_handlers() {}
+    }
+
+    /// Settles until something is true, which another thread may have to write first.
+    fn settle_until(&mut self, is_true: impl Fn() -> bool) {
+        self.drive_until(Self::settle, is_true);
+    }
+
+    /// The same, without calling handlers.
+    fn step_until(&mut self, is_true: impl Fn() -> bool) {
+        let step = |rig: &mut Self| while rig.step() {};
+        self.drive_until(step, is_true);
+    }
+
+    fn drive_until(&mut self, drive: fn(&mut Self), is_true: impl Fn() -> bool) {
+        loop {
+            drive(self);
+            if is_true() {
+                return;
+            }
+            assert!(self.stepper.wait(threads::LONG), "nothing comes any more");
+        }
     }
 }
 

@@ -32,7 +32,8 @@ use crate::engine::status::{Status, Waits};
 pub struct Unsynced {
     /// Its name.
     pub collection: String,
-    /// Whether it is synced all the same: then only some of its inputs wait, and keep their last outputs.
+    /// Whether it is synced all the same: then only some of its inputs wait, and keep their last outputs; or some of its members, whose
+    /// predecessors stay until then.
     pub is_synced: bool,
     /// What it waits for.
     pub waits: Vec<Wait>,
@@ -58,6 +59,13 @@ pub enum Wait {
         /// Its name.
         collection: String,
     },
+    /// A collection that an object lends to this join: see [`Krt::nested_join`](crate::Krt::nested_join).
+    Member {
+        /// Its name.
+        collection: String,
+        /// The key of the object.
+        lender: String,
+    },
     /// A collection that some of its inputs fetched; these inputs are parked.
     Fetched {
         /// Its name.
@@ -77,6 +85,7 @@ impl fmt::Display for Wait {
             Self::Source => f.write_str("its source has not said that its initial content is complete"),
             Self::Input { collection } => write!(f, "it waits for its input {collection}"),
             Self::DependsOn { collection } => write!(f, "it waits for {collection}, which it depends on"),
+            Self::Member { collection, lender } => write!(f, "it waits for {collection}, lent by {lender}"),
             Self::Fetched {
                 collection,
                 inputs,
@@ -94,7 +103,9 @@ impl fmt::Display for Wait {
 
 impl fmt::Display for Unsynced {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let how = if self.is_synced {
+        let how = if self.is_synced && self.waits.iter().any(|wait| matches!(wait, Wait::Member { .. })) {
+            "has members that wait"
+        } else if self.is_synced {
             "has inputs that wait"
         } else {
             "is not synced"
@@ -147,6 +158,10 @@ impl From<&Waits> for Wait {
             },
             Waits::Declared(status) => Self::DependsOn {
                 collection: name(status),
+            },
+            Waits::Member { status, lender } => Self::Member {
+                collection: name(status),
+                lender: lender.to_string(),
             },
             Waits::Fetched { status, inputs, keys } => Self::Fetched {
                 collection: name(status),

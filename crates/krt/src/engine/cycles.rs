@@ -24,6 +24,9 @@ pub(crate) struct Cycles {
     refused: BTreeMap<NodeId, BTreeMap<Path, Inputs>>,
     /// The consumers about whom something changed since it was last told.
     changed: BTreeSet<NodeId>,
+    /// Who was refused what since the present epoch began, also if it has been forgotten since.
+    #[cfg(test)]
+    pub(super) made: Vec<(NodeId, Arc<str>, Path)>,
 }
 
 impl Cycles {
@@ -31,6 +34,8 @@ impl Cycles {
     pub(crate) fn refuse(&mut self, consumer: NodeId, input: u32, key: &Arc<str>, paths: Vec<Path>) {
         let refused = self.refused.entry(consumer).or_default();
         for path in paths {
+            #[cfg(test)]
+            self.made.push((consumer, Arc::clone(key), path.clone()));
             refused.entry(path).or_default().insert(input, Arc::clone(key));
         }
         self.changed.insert(consumer);

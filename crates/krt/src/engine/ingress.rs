@@ -179,6 +179,22 @@ impl Ingress {
         }
     }
 
+    /// Waits for something to take, and leaves it; tells whether it came in time.
+    #[cfg(test)]
+    pub(crate) fn wait_for_work(&self, timeout: Duration) -> bool {
+        let deadline = std::time::Instant::now() + timeout;
+        let mut state = self.state.lock();
+        while !state.has_work() {
+            let left = deadline.saturating_duration_since(std::time::Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            state.asleep = true;
+            state = self.wake.wait_timeout(state, left).0;
+        }
+        true
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
         self.state.lock().closed
     }

@@ -78,6 +78,10 @@ pub(crate) trait Operator<T>: Send {
     fn parked(&self) -> Option<&Parked> {
         None
     }
+    /// The collections that are to contribute, and do not yet, with the keys of those who lend them.
+    fn members(&self) -> Vec<(NodeId, Arc<str>)> {
+        Vec::new()
+    }
     /// Gives back what it holds in the engine.
     fn end(&mut self, _deps: &mut Deps, _graph: &mut Graph) {}
     fn ids(&self) -> IdsFrom {
@@ -113,6 +117,8 @@ pub(crate) trait Node: Send {
     fn is_synced(&self) -> bool;
     /// The inputs that wait for what they fetched.
     fn parked(&self) -> Option<&Parked>;
+    /// The collections that are to contribute, and do not yet, with the keys of those who lend them.
+    fn members(&self) -> Vec<(NodeId, Arc<str>)>;
     /// Whether it waits for anything, or readers were told so the last time.
     fn is_to_be_told(&self) -> bool;
     /// Readers were told whether it waits for anything.
@@ -284,8 +290,16 @@ impl<T: Send + Sync + 'static> Node for Cell<T> {
         self.operator.as_ref()?.parked()
     }
 
+    fn members(&self) -> Vec<(NodeId, Arc<str>)> {
+        let operator = self.operator.as_ref();
+        operator.map(|operator| operator.members()).unwrap_or_default()
+    }
+
     fn is_to_be_told(&self) -> bool {
-        self.told || !self.store.synced || self.parked().is_some_and(|parked| !parked.is_empty())
+        self.told
+            || !self.store.synced
+            || self.parked().is_some_and(|parked| !parked.is_empty())
+            || !self.members().is_empty()
     }
 
     fn set_told(&mut self, waits: bool) {

@@ -45,6 +45,8 @@ pub(crate) enum Bug {
     DiscardedDependencies,
     /// A new edge to what is not final yet is taken as final.
     NotSuperseded,
+    /// What a superseded run was told is remembered.
+    SupersededMemo,
     /// A fetch looks at all objects though a filter tells where the matches are.
     FullScan,
     /// An object that is gone stays where fetches look for it.

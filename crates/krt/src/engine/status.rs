@@ -22,6 +22,8 @@ pub(crate) enum Waits {
     Input(Arc<Status>),
     /// A collection that it was declared to wait for.
     Declared(Arc<Status>),
+    /// A collection that is to contribute to it, and the key of who lends it.
+    Member { status: Arc<Status>, lender: Arc<str> },
     /// A collection that parked inputs fetched.
     Fetched {
         status: Arc<Status>,
@@ -35,7 +37,10 @@ impl Waits {
     pub(crate) fn other(&self) -> Option<&Arc<Status>> {
         match self {
             Self::Engine | Self::Source => None,
-            Self::Input(status) | Self::Declared(status) | Self::Fetched { status, .. } => Some(status),
+            Self::Input(status)
+            | Self::Declared(status)
+            | Self::Member { status, .. }
+            | Self::Fetched { status, .. } => Some(status),
         }
     }
 }
@@ -136,12 +141,12 @@ impl Engine {
             return Vec::new();
         };
         let mut waits = Vec::new();
-        let parked = self.nodes.parked(id);
+        let (parked, members) = (self.nodes.parked(id), self.nodes.members(id));
         if !synced {
             for source in self.graph.sources(id) {
-                let is_fetched = parked.is_some_and(|parked| parked.is_for(source));
-                if let (Some(false), Some(status), false) =
-                    (self.nodes.is_synced(source), self.status(source), is_fetched)
+                let is_told = parked.is_some_and(|parked| parked.is_for(source))
+                    || members.iter().any(|(member, _)| *member == source);
+                if let (Some(false), Some(status), false) = (self.nodes.is_synced(source), self.status(source), is_told)
                 {
                     let status = Arc::clone(status);
                     waits.push(if meta.declared.contains(&source) {
@@ -159,12 +164,23 @@ impl Engine {
                 waits.push(Waits::Fetched { status, inputs, keys });
             }
         }
+        // The same holds here. A member that is synced waits for nothing but the others.
+        for (member, lender) in &members {
+            if let (Some(false), Some(status)) = (self.nodes.is_synced(*member), self.status(*member)) {
+                waits.push(Waits::Member {
+                    status: Arc::clone(status),
+                    lender: Arc::clone(lender),
+                });
+            }
+        }
         if waits.is_empty() && !synced {
-            waits.push(if parked.is_some_and(|parked| !parked.is_empty()) {
-                Waits::Engine
-            } else {
-                Waits::Source
-            });
+            waits.push(
+                if parked.is_some_and(|parked| !parked.is_empty()) || !members.is_empty() {
+                    Waits::Engine
+                } else {
+                    Waits::Source
+                },
+            );
         }
         waits
     }

@@ -164,6 +164,12 @@ impl<T: Keyed> FileCollection<T> {
     pub fn errors(&self) -> Vec<FileError> {
         self.status.errors.lock().clone()
     }
+
+    /// What the handle shares with the thread.
+    #[cfg(test)]
+    pub(crate) fn status_for_tests(&self) -> Arc<Status> {
+        Arc::clone(&self.status)
+    }
 }
 
 impl<T: Keyed> FileSingleton<T> {
@@ -175,7 +181,7 @@ impl<T: Keyed> FileSingleton<T> {
     /// What the handle shares with the thread.
     #[cfg(test)]
     pub(crate) fn status_for_tests(&self) -> Arc<Status> {
-        Arc::clone(&self.files.status)
+        self.files.status_for_tests()
     }
 
     /// What is wrong with the file, as it was read last. It gives what it gave before then.

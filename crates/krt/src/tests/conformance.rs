@@ -1,25 +1,60 @@
 //! What holds for every kind of collection: one suite, run for each of them.
 //!
 //! A kind is a [`Subject`]: it says how an object with a key comes about, and how one is replaced by another. A new kind is a
-//! subject, and one line in `conformance!` below.
+//! subject, and one line in `conformance!` below, or in `conformance_of_one!` if it has one object at most.
+
+#[cfg(feature = "files")]
+mod files;
+#[cfg(feature = "kube")]
+mod informers;
+mod kinds;
 
 use std::collections::BTreeSet;
 use std::sync::mpsc;
 
-use super::nested::{Lender, lender};
 use super::threads::LONG;
 use super::*;
-use crate::{Group, Groups, StaticSingleton, WithStatus};
+use crate::{Options, StaticSingleton};
+use kinds::{
+    Children, Derived, FromNothing, GroupBy, Join, Many, ManyStatusOutputs, Map, Merge, Nested, NestedMerge, One,
+    OneValue, Protected, Status, StatusOutputs, Triggered, Unchecked,
+};
 
 /// A kind of collection under test.
 trait Subject: Sized {
     type Object: Keyed;
-    fn new(krt: &Krt) -> Self;
+    fn new(krt: &Krt, options: Options) -> Self;
     fn collection(&self) -> &Collection<Self::Object>;
-    /// Has an object with this key come about.
+    /// Has an object with this key come about. It may come later, from another thread.
     fn create(&self, key: &str);
-    /// Has one object go and another one come, in one epoch.
+    /// Has one object go and another one come.
     fn replace(&self, old: &str, new: &str);
+    /// Drops the handles. The function waits for what ends with the collection, once the engine has let go of it.
+    fn end(self) -> Box<dyn FnOnce()> {
+        Box::new(|| ())
+    }
+}
+
+fn subject<S: Subject>(krt: &Krt) -> S {
+    S::new(krt, Options::new("subject").metadata(7_u32))
+}
+
+fn end<S: Subject>(rig: &mut Rig, subject: S) {
+    let rest = subject.end();
+    rig.settle();
+    rest();
+}
+
+fn end_with_thread<S: Subject>(krt: &Krt, subject: S) {
+    let rest = subject.end();
+    krt.wait_settled_blocking(LONG).unwrap();
+    rest();
+}
+
+/// Waits until a collection on an engine with a thread has so many objects.
+fn wait_for<T: Keyed>(krt: &Krt, collection: &Collection<T>, count: usize) {
+    let progress = &krt.shared().progress;
+    assert!(progress.block_until(LONG, || collection.len() == count));
 }
 
 /// `+key`, `~key`, `-key`.
@@ -47,20 +82,21 @@ fn keys<T: Keyed>(collection: &Collection<T>) -> Vec<String> {
     keys.into_iter().collect()
 }
 
-/// K1: it starts empty and keeps its name; an early and a late handler see a key once.
+/// K1: it starts empty and keeps its name and metadata; an early and a late handler see a key once.
 fn starts_empty<S: Subject>() {
     let mut rig = Rig::new();
-    let subject = S::new(&rig.krt);
+    let subject: S = subject(&rig.krt);
     let (early, late) = (Log::default(), Log::default());
     let first = follow(&early, subject.collection());
     assert!(!first.has_synced());
-    rig.settle();
-    assert!(subject.collection().is_empty() && subject.collection().has_synced());
+    rig.settle_until(|| subject.collection().has_synced());
+    assert!(subject.collection().is_empty());
     assert!(first.has_synced());
     let name = subject.collection().name().to_owned();
     assert!(name.starts_with("subject"), "{name}");
+    assert_eq!(subject.collection().metadata(), Some(&7_u32));
     subject.create("a/b");
-    rig.settle();
+    rig.settle_until(|| !subject.collection().is_empty());
     let second = follow(&late, subject.collection());
     rig.settle();
     assert!(second.has_synced());
@@ -71,15 +107,17 @@ fn starts_empty<S: Subject>() {
     assert!(subject.collection().get("a/b").is_some());
     assert_eq!(keys(subject.collection()), ["a/b"]);
     assert_eq!(subject.collection().name(), name);
+    drop((first, second));
+    end(&mut rig, subject);
 }
 
 /// K2: a handler that blocks is never synced; the others go on, and new ones register.
 fn outlives_a_handler_that_blocks<S: Subject>() {
     let krt = Krt::builder("test").build();
-    let subject = S::new(&krt);
+    let subject: S = subject(&krt);
     krt.start().unwrap();
     subject.create("a/b");
-    krt.wait_settled_blocking(LONG).unwrap();
+    wait_for(&krt, subject.collection(), 1);
     let (release, blocked) = mpsc::channel::<()>();
     let (enter, entered) = mpsc::channel();
     let stuck = subject.collection().on_change(move |_| {
@@ -111,28 +149,32 @@ fn outlives_a_handler_that_blocks<S: Subject>() {
     drop(release);
     krt.wait_settled_blocking(LONG).unwrap();
     assert!(stuck.has_synced());
+    drop((stuck, one, two));
+    end_with_thread(&krt, subject);
 }
 
 /// K3: a handler that is removed hears nothing; one that is registered while objects come hears of each once.
 fn tells_each_handler_once<S: Subject>() {
     let mut rig = Rig::new();
-    let subject = S::new(&rig.krt);
+    let own: S = subject(&rig.krt);
     let log = Log::default();
-    let removed = follow(&log, subject.collection());
-    rig.settle();
-    subject.create("a/b");
-    rig.step();
+    let removed = follow(&log, own.collection());
+    rig.settle_until(|| own.collection().has_synced());
+    own.create("a/b");
+    // It waits for the handler, which is removed before it is called.
+    rig.step_until(|| !own.collection().is_empty());
     removed.remove();
     rig.settle();
-    subject.create("a/c");
-    rig.settle();
+    own.create("a/c");
+    rig.settle_until(|| own.collection().len() == 2);
     assert_eq!(log.take(), [""; 0]);
     assert_eq!(rig.stepper.handlers(), 0);
+    end(&mut rig, own);
 
     let expected: Vec<_> = (0..20).map(|number| format!("+x/{number:02}")).collect();
     for _ in 0..10 {
         let krt = Krt::builder("test").build();
-        let subject = S::new(&krt);
+        let subject: S = subject(&krt);
         krt.start().unwrap();
         let collection = subject.collection().clone();
         let (log, logged) = (Log::default(), Log::default());
@@ -144,34 +186,39 @@ fn tells_each_handler_once<S: Subject>() {
             }
             registering.join().unwrap()
         });
+        wait_for(&krt, subject.collection(), 20);
         let late = follow(&logged, subject.collection());
         krt.wait_settled_blocking(LONG).unwrap();
         assert!(registered.has_synced() && late.has_synced());
         assert_eq!((log.take(), logged.take()), (expected.clone(), expected.clone()));
+        drop((registered, late));
+        end_with_thread(&krt, subject);
     }
 }
 
 /// K4: another key is deleted and added, never updated; the content agrees.
 fn replaces_keys<S: Subject>() {
     let mut rig = Rig::new();
-    let subject = S::new(&rig.krt);
+    let subject: S = subject(&rig.krt);
     let log = Log::default();
-    let _handler = follow(&log, subject.collection());
+    let handler = follow(&log, subject.collection());
     subject.create("a/b");
-    rig.settle();
+    rig.settle_until(|| subject.collection().has_synced() && !subject.collection().is_empty());
     assert_eq!(log.take(), ["+a/b"]);
     subject.replace("a/b", "a/c");
-    rig.settle();
+    let has = |key: &str| subject.collection().get(key).is_some();
+    rig.settle_until(|| has("a/c") && !has("a/b"));
     assert_eq!(log.take(), ["+a/c", "-a/b"]);
     assert_eq!(keys(subject.collection()), ["a/c"]);
-    assert!(subject.collection().get("a/b").is_none());
+    drop(handler);
+    end(&mut rig, subject);
 }
 
 /// K5: stopped or dropped, it leaves nothing.
 fn leaves_nothing<S: Subject>() {
     for is_stopped in [true, false] {
         let mut rig = Rig::new();
-        let subject = S::new(&rig.krt);
+        let subject: S = subject(&rig.krt);
         let token = Arc::new(());
         let (held, told) = (Arc::clone(&token), Arc::clone(&token));
         let by_key = subject.collection().index_by("key", move |object| {
@@ -183,7 +230,7 @@ fn leaves_nothing<S: Subject>() {
             let _ = &told;
         });
         subject.create("a/b");
-        rig.settle();
+        rig.settle_until(|| subject.collection().has_synced() && !subject.collection().is_empty());
         assert_eq!((rig.stepper.handlers(), Arc::strong_count(&token)), (1, 3));
         let object = Arc::downgrade(&subject.collection().get("a/b").unwrap());
         if is_stopped {
@@ -209,8 +256,7 @@ fn leaves_nothing<S: Subject>() {
             rig.settle();
             assert_ne!(rig.stepper.dependencies(), [0; 4]);
         }
-        drop(subject);
-        rig.settle();
+        end(&mut rig, subject);
         assert_eq!((rig.stepper.collections(), rig.stepper.handlers()), (0, 0));
         assert_eq!(rig.stepper.dependencies(), [0; 4]);
         assert_eq!(Arc::strong_count(&token), 1);
@@ -224,12 +270,6 @@ macro_rules! conformance {
         $(mod $name {
             use super::*;
 
-            // [K1] of this kind
-            #[test]
-            fn it_starts_empty_and_tells_early_and_late_handlers_the_same() {
-                starts_empty::<$subject>();
-            }
-
             // [K2] of this kind
             #[test]
             fn it_outlives_a_handler_that_blocks() {
@@ -240,6 +280,23 @@ macro_rules! conformance {
             #[test]
             fn it_tells_each_handler_each_key_once() {
                 tells_each_handler_once::<$subject>();
+            }
+
+            conformance_of_one!(each: $subject;);
+        })*
+    };
+}
+
+/// What of the suite one object is enough for.
+macro_rules! conformance_of_one {
+    ($($name:ident: $subject:ty;)*) => {
+        $(mod $name {
+            use super::*;
+
+            // [K1] of this kind
+            #[test]
+            fn it_starts_empty_and_tells_early_and_late_handlers_the_same() {
+                starts_empty::<$subject>();
             }
 
             // [K4] of this kind
@@ -268,258 +325,32 @@ conformance! {
     join_with_merge: Derived<Merge>;
     nested_join: Derived<Nested>;
     nested_join_with_merge: Derived<NestedMerge>;
+    nested_join_of_children: Derived<Children>;
     group_by: GroupBy;
     status: Status;
     status_outputs: Derived<StatusOutputs>;
+    status_many_outputs: Derived<ManyStatusOutputs>;
+    triggered: Triggered;
+    protected: Protected;
 }
 
-// [K4] of a static singleton, which has one object at most
-#[test]
-fn a_static_singleton_replaces_one_key_by_another() {
-    replaces_keys::<StaticSingleton<Item>>();
+conformance_of_one! {
+    static_singleton: StaticSingleton<Item>;
+    singleton: Derived<OneValue>;
 }
 
-impl Subject for StaticCollection<Item> {
-    type Object = Item;
-
-    fn new(krt: &Krt) -> Self {
-        krt.static_collection("subject", [])
-    }
-
-    fn collection(&self) -> &Collection<Item> {
-        self
-    }
-
-    fn create(&self, key: &str) {
-        self.update(Item::new(key, 1));
-    }
-
-    fn replace(&self, old: &str, new: &str) {
-        let items = self.list();
-        let others = items.iter().filter(|item| item.key() != KeyRef::Plain(old));
-        let items: Vec<_> = others.map(|item| (**item).clone()).chain([Item::new(new, 1)]).collect();
-        self.reset(items);
-    }
+#[cfg(feature = "kube")]
+conformance! {
+    informer: informers::Fed;
+    informer_of_a_server: informers::Served;
 }
 
-impl Subject for StaticSingleton<Item> {
-    type Object = Item;
-
-    fn new(krt: &Krt) -> Self {
-        krt.static_singleton("subject", None)
-    }
-
-    fn collection(&self) -> &Collection<Item> {
-        self
-    }
-
-    fn create(&self, key: &str) {
-        self.set(Item::new(key, 1));
-    }
-
-    fn replace(&self, _: &str, new: &str) {
-        self.set(Item::new(new, 1));
-    }
+#[cfg(feature = "files")]
+conformance! {
+    folder: files::Folder;
 }
 
-/// Makes a collection with the same keys of a source.
-trait Kind {
-    fn derive(krt: &Krt, source: &Collection<Item>) -> Collection<Item>;
-}
-
-/// A collection that is computed from a static one.
-struct Derived<K> {
-    source: StaticCollection<Item>,
-    collection: Collection<Item>,
-    kind: std::marker::PhantomData<K>,
-}
-
-impl<K: Kind> Subject for Derived<K> {
-    type Object = Item;
-
-    fn new(krt: &Krt) -> Self {
-        let source = krt.static_collection("source", []);
-        Self {
-            collection: K::derive(krt, &source),
-            source,
-            kind: std::marker::PhantomData,
-        }
-    }
-
-    fn collection(&self) -> &Collection<Item> {
-        &self.collection
-    }
-
-    fn create(&self, key: &str) {
-        self.source.create(key);
-    }
-
-    fn replace(&self, old: &str, new: &str) {
-        self.source.replace(old, new);
-    }
-}
-
-struct One;
-
-impl Kind for One {
-    fn derive(krt: &Krt, source: &Collection<Item>) -> Collection<Item> {
-        source.collection_of(krt, "subject")
-    }
-}
-
-struct Many;
-
-impl Kind for Many {
-    fn derive(krt: &Krt, source: &Collection<Item>) -> Collection<Item> {
-        krt.many_collection("subject", source, |_, item| vec![(**item).clone()])
-    }
-}
-
-struct Map;
-
-impl Kind for Map {
-    fn derive(_: &Krt, source: &Collection<Item>) -> Collection<Item> {
-        source.map("subject", Item::clone)
-    }
-}
-
-struct FromNothing;
-
-impl Kind for FromNothing {
-    fn derive(krt: &Krt, source: &Collection<Item>) -> Collection<Item> {
-        let source = source.clone();
-        krt.many_from_nothing("subject", move |cx| {
-            let items = cx.fetch(source.query());
-            items.iter().map(|item| (**item).clone()).collect::<Vec<_>>()
-        })
-    }
-}
-
-struct Join;
-
-impl Kind for Join {
-    fn derive(krt: &Krt, source: &Collection<Item>) -> Collection<Item> {
-        krt.join("subject", [halved(krt, source, 0), halved(krt, source, 1)])
-            .into()
-    }
-}
-
-struct Unchecked;
-
-impl Kind for Unchecked {
-    fn derive(krt: &Krt, source: &Collection<Item>) -> Collection<Item> {
-        krt.join("subject", [halved(krt, source, 0), halved(krt, source, 1)])
-            .unchecked()
-    }
-}
-
-struct Merge;
-
-impl Kind for Merge {
-    fn derive(krt: &Krt, source: &Collection<Item>) -> Collection<Item> {
-        let members = [source.clone(), halved(krt, source, 1)];
-        krt.join_with_merge("subject", members, |items| Some((*items[0]).clone()))
-    }
-}
-
-/// The items whose key ends in an even or an odd byte.
-fn halved(krt: &Krt, source: &Collection<Item>, rest: u8) -> Collection<Item> {
-    krt.collection("half", source, move |_, item| {
-        let last = item.name.bytes().last().unwrap();
-        (last % 2 == rest).then(|| (**item).clone())
-    })
-}
-
-/// The two halves of a source, lent.
-fn lenders(krt: &Krt, source: &Collection<Item>) -> StaticCollection<Lender> {
-    let half = |name, rest| lender(name, &halved(krt, source, rest));
-    krt.static_collection("lenders", [half("even", 0), half("odd", 1)])
-}
-
-struct Nested;
-
-impl Kind for Nested {
-    fn derive(krt: &Krt, source: &Collection<Item>) -> Collection<Item> {
-        krt.nested_join("subject", &lenders(krt, source))
-    }
-}
-
-struct NestedMerge;
-
-impl Kind for NestedMerge {
-    fn derive(krt: &Krt, source: &Collection<Item>) -> Collection<Item> {
-        let merge = |items: &[Arc<Item>]| Some((*items[0]).clone());
-        krt.nested_join_with_merge("subject", &lenders(krt, source), merge)
-    }
-}
-
-/// Groups by the whole key.
-struct GroupBy {
-    source: StaticCollection<Item>,
-    groups: Groups<String, Item>,
-}
-
-impl Subject for GroupBy {
-    type Object = Group<String, Item>;
-
-    fn new(krt: &Krt) -> Self {
-        let source = krt.static_collection::<Item>("source", []);
-        let index = source.index_by("key", |item| item.key().to_string()).unwrap();
-        Self {
-            groups: index.as_collection("subject"),
-            source,
-        }
-    }
-
-    fn collection(&self) -> &Collection<Self::Object> {
-        &self.groups
-    }
-
-    fn create(&self, key: &str) {
-        self.source.create(key);
-    }
-
-    fn replace(&self, old: &str, new: &str) {
-        self.source.replace(old, new);
-    }
-}
-
-struct StatusOutputs;
-
-impl Kind for StatusOutputs {
-    fn derive(krt: &Krt, source: &Collection<Item>) -> Collection<Item> {
-        let run = |_: &mut crate::Context<'_>, item: &Arc<Item>| (Some(item.value), Some((**item).clone()));
-        krt.status_collection("subject", source, run).1
-    }
-}
-
-/// The statuses of a status collection.
-struct Status {
-    source: StaticCollection<Item>,
-    statuses: Collection<WithStatus<Item, i64>>,
-}
-
-impl Subject for Status {
-    type Object = WithStatus<Item, i64>;
-
-    fn new(krt: &Krt) -> Self {
-        let source = krt.static_collection("source", []);
-        let run = |_: &mut crate::Context<'_>, item: &Arc<Item>| (Some(item.value), None::<Item>);
-        Self {
-            statuses: krt.status_collection("subject", &source, run).0,
-            source,
-        }
-    }
-
-    fn collection(&self) -> &Collection<Self::Object> {
-        &self.statuses
-    }
-
-    fn create(&self, key: &str) {
-        self.source.create(key);
-    }
-
-    fn replace(&self, old: &str, new: &str) {
-        self.source.replace(old, new);
-    }
+#[cfg(feature = "files")]
+conformance_of_one! {
+    file: files::File;
 }

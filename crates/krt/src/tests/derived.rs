@@ -186,31 +186,86 @@ fn what_was_fetched_last_is_what_is_followed() {
 #[test]
 fn a_discarded_result_keeps_the_last_output_and_the_new_dependencies() {
     let mut rig = Rig::new();
-    let input = items(&rig, "input", &[("a", 0), ("b", 5)]);
+    let input = items(&rig, "input", &[("a", 0), ("b", 5), ("c", 1)]);
     let other = items(&rig, "other", &[("o", 1)]);
     let fetched = other.clone();
     let out = rig.krt.collection("out", &input, move |cx, item| {
-        if item.value < 5 {
-            let other = cx.fetch_one(fetched.query().key("o"))?;
-            if other.value == 1 {
-                cx.discard_result();
-            }
-            return (item.value == 0).then(|| Item::new(&item.name, -other.value));
+        if item.value == 5 {
+            return Some(Item::new(&item.name, 5));
         }
-        Some(Item::new(&item.name, item.value))
+        let other = cx.fetch_one(fetched.query().key("o"))?;
+        if other.value == 1 {
+            cx.discard_result();
+        }
+        (item.value == 0 || other.value != 1).then(|| Item::new(&item.name, -other.value))
     });
     rig.settle();
     assert_eq!(
         content(&out),
         ["a=-1", "b=5"],
-        "without a last output, the default counts"
+        "without a last output, the default counts if one is offered"
     );
     input.update(Item::new("b", 1));
     rig.settle();
     assert_eq!(content(&out), ["a=-1", "b=5"], "the last output stays");
     other.update(Item::new("o", 2));
     rig.settle();
-    assert_eq!(content(&out), ["a=-2"], "the discarded run had fetched it");
+    assert_eq!(
+        content(&out),
+        ["a=-2", "b=-2", "c=-2"],
+        "the discarded runs had fetched it"
+    );
+    other.update(Item::new("o", 1));
+    rig.settle();
+    assert_eq!(
+        content(&out),
+        ["a=-2", "b=-2", "c=-2"],
+        "no default comes in the place of a last output"
+    );
+}
+
+// [K12] for many outputs, for one value, and for a status with its output, as for one output
+#[test]
+fn a_discarded_result_keeps_all_that_a_run_gave() {
+    let mut rig = Rig::new();
+    let input = items(&rig, "input", &[("a", -2)]);
+    let many = rig.krt.many_collection("many", &input, |cx, item| {
+        if item.value < 0 {
+            cx.discard_result();
+        }
+        let item = Arc::clone(item);
+        (0..item.value.abs()).map(move |number| Item::new(&format!("{}{number}", item.name), item.value))
+    });
+    let fetched = input.clone();
+    let one = rig.krt.singleton("one", move |cx| {
+        let item = cx.fetch_one(fetched.query())?;
+        if item.value < 0 {
+            cx.discard_result();
+        }
+        (item.value != 0).then(|| (*item).clone())
+    });
+    let (statuses, outputs) = rig.krt.status_collection("status", &input, |cx, item| {
+        if item.value < 0 {
+            cx.discard_result();
+        }
+        (Some(item.value), (item.value != 0).then(|| (**item).clone()))
+    });
+    let mut seen = |value: i64| {
+        input.update(Item::new("a", value));
+        rig.settle();
+        let status = *statuses.get("a").unwrap().status();
+        (content(&many), content(&one), (status, content(&outputs)))
+    };
+    let list = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>();
+    let (a, one) = (list(&["a=-2"]), list(&["a0=-2", "a1=-2"]));
+    assert_eq!(seen(-2), (one, a.clone(), (-2, a)), "nothing to keep: the default");
+    let (a, three) = (list(&["a=3"]), list(&["a0=3", "a1=3", "a2=3"]));
+    assert_eq!(seen(3), (three.clone(), a.clone(), (3, a.clone())));
+    assert_eq!(seen(-1), (three, a.clone(), (3, a)), "all of it stays");
+    assert_eq!(seen(0), (list(&[]), list(&[]), (0, list(&[]))));
+    // The run before gave nothing but a status, and this is what stays of it.
+    let a = list(&["a=-1"]);
+    assert_eq!(seen(-1), (list(&["a0=-1"]), a, (0, list(&[]))));
 }
 
 // [K13] many outputs come and go one by one; the smallest input key owns a contested one, and hands it over

@@ -13,7 +13,7 @@ use crate::files::Status;
 use crate::{Event, FileCollection, KeyRef, Keyed, Krt, Options};
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-struct Rule {
+pub(super) struct Rule {
     name: String,
     value: i64,
 }
@@ -57,13 +57,13 @@ impl Told {
 }
 
 /// Replaces a file as one should.
-fn replace(path: &Path, text: &str) {
+pub(super) fn replace(path: &Path, text: &str) {
     let fresh = path.with_extension("fresh");
     fs::write(&fresh, text).unwrap();
     fs::rename(fresh, path).unwrap();
 }
 
-fn rule(name: &str, value: i64) -> String {
+pub(super) fn rule(name: &str, value: i64) -> String {
     format!("name: {name}\nvalue: {value}\n")
 }
 

@@ -1,6 +1,6 @@
 //! Collections of what a client shows: a client that a test plays, event by event, and one on an in-memory server.
 
-mod fed;
+pub(super) mod fed;
 mod served;
 
 use std::collections::BTreeMap;
@@ -15,7 +15,11 @@ use crate::{Collection, Event};
 
 /// A map with a value. The version is its own too.
 fn map(name: &str, uid: &str, version: u64, value: &str) -> Arc<ConfigMap> {
-    let metadata = json!({"name": name, "namespace": "n", "uid": uid, "resourceVersion": version.to_string()});
+    named(("n", name), uid, version, value)
+}
+
+pub(super) fn named((namespace, name): (&str, &str), uid: &str, version: u64, value: &str) -> Arc<ConfigMap> {
+    let metadata = json!({"name": name, "namespace": namespace, "uid": uid, "resourceVersion": version.to_string()});
     Arc::new(serde_json::from_value(json!({"metadata": metadata, "data": {"v": value}})).unwrap())
 }
 

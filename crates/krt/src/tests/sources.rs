@@ -194,6 +194,79 @@ fn a_trigger_has_its_dependants_run() {
     );
 }
 
+// [K23] protected state: readers run at each modification, and see the value of their epoch
+#[test]
+fn protected_state_has_its_readers_run() {
+    let mut rig = Rig::new();
+    let state = rig.krt.recompute_protected("state", 10);
+    let input = items(&rig, "input", &[("a", 1), ("b", 2)]);
+    let (log, runs) = (Log::default(), Log::default());
+    let reads = |name: &str| {
+        let (read, logged) = (state.clone(), runs.clone());
+        rig.krt.collection(name, &input, move |cx, item| {
+            logged.add(&*item.name);
+            let state = if item.value == 1 { *read.get(cx) } else { 0 };
+            Some(Item::new(&item.name, item.value + state))
+        })
+    };
+    let (out, other) = (reads("out"), reads("other"));
+    let together = rig
+        .krt
+        .join_with_merge("together", [out.clone(), other.clone()], |items| {
+            assert!(items.iter().all(|item| item.value == items[0].value), "of two epochs");
+            Some((*items[0]).clone())
+        });
+    let handlers = (log.follow(&out), log.follow(&together));
+    assert_eq!(state.published(), None);
+    rig.settle();
+    assert!(out.has_synced(), "the first value is there from the start");
+    assert_eq!(log.take(), ["+a=11", "+a=11", "+b=2", "+b=2"]);
+    runs.take();
+    state.modify(|value| value + 5);
+    state.modify(|value| value * 2);
+    assert_eq!(state.published().as_deref(), Some(&10), "until the next epoch");
+    rig.settle();
+    assert_eq!(runs.take(), ["a", "a"], "once in each collection that reads it");
+    assert_eq!(log.take(), ["a=11>31", "a=11>31"]);
+    assert_eq!(state.published().as_deref(), Some(&30));
+    // Nothing differs: it runs, and nobody is told.
+    state.modify(|value| *value);
+    rig.settle();
+    assert_eq!((runs.take(), log.take()), (vec!["a".to_owned(); 2], Vec::new()));
+    assert_eq!(together.stats().panics, 0);
+    // State that a transformation makes for itself is there in the next epoch.
+    let own = rig.krt.singleton("own", move |cx| {
+        let state = cx.scoped("state", |scope| scope.recompute_protected("made", 7));
+        Some(Item::new("own", *state.get(cx)))
+    });
+    rig.settle();
+    assert_eq!(content(&own), ["own=7"]);
+    // It goes with its last handle and reader, and after the end nothing happens.
+    drop((handlers, out, other, together, own));
+    rig.settle();
+    assert_eq!(rig.stepper.collections(), 2);
+    rig.krt.end();
+    state.modify(|_| panic!("nothing is left to modify"));
+    drop((state, input));
+}
+
+// [K23] several threads modify it, and nothing is lost
+#[test]
+fn no_modification_of_protected_state_is_lost() {
+    let krt = super::threads::started();
+    let state = krt.recompute_protected("state", 0);
+    let read = state.clone();
+    let seen = krt.singleton("seen", move |cx| Some(Item::new("seen", *read.get(cx))));
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| (0..500).for_each(|_| state.modify(|value| value + 1)));
+        }
+    });
+    krt.wait_settled_blocking(super::threads::LONG).unwrap();
+    assert_eq!(content(&seen), ["seen=2000"]);
+    assert_eq!(state.published().as_deref(), Some(&2000));
+}
+
 /// A handle of another collection, as an item: dropping it calls the engine.
 #[derive(PartialEq)]
 struct Lends(Collection<Item>);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::nested::lender;
 use super::threads::{LONG, started};
 use super::*;
 use crate::{Error, Options, Wait};
@@ -284,6 +285,68 @@ fn equality_may_be_the_users() {
     plain.update(Item::new("a", 90));
     rig.settle();
     assert_eq!(log.take(), ["a=91>90"; 3], "a panic is a difference");
+}
+
+// [K25] members of a nested join that are not synced are named with who lends them, before the first sync and after it
+#[test]
+fn an_explanation_names_members_that_wait() {
+    const SOURCE: &str = "is not synced: its source has not said that its initial content is complete";
+    let mut rig = Rig::new();
+    let ready = items(&rig, "ready", &[("a", 1)]);
+    let slow = [1, 2].map(|number| rig.krt.unsynced_collection::<Item>(format!("slow {number}")));
+    let derived = slow[0].collection_of(&rig.krt, "derived");
+    let lenders = rig.krt.unsynced_collection("lenders");
+    let join = rig.krt.nested_join("join", &lenders);
+    lenders.update(lender("east", &ready));
+    lenders.update(lender("west", &derived));
+    rig.settle();
+    let of_lenders = format!("lenders {SOURCE}");
+    assert_eq!(
+        explained(&join),
+        ["join is not synced: it waits for its input lenders", &of_lenders]
+    );
+    lenders.mark_synced();
+    rig.settle();
+    let of_slow = [1, 2].map(|number| format!("slow {number} {SOURCE}"));
+    assert_eq!(
+        explained(&join),
+        [
+            "join is not synced: it waits for derived, lent by west",
+            "derived is not synced: it waits for its input slow 1",
+            &of_slow[0],
+        ],
+        "the others wait for nothing but this one"
+    );
+    slow[0].mark_synced();
+    rig.settle();
+    assert!(join.has_synced());
+    assert_eq!(explained(&join), [""; 0]);
+    // What east has is to be replaced by what does not come yet, and so is a newcomer's.
+    lenders.update(lender("east", &slow[1]));
+    lenders.update(lender("north", &slow[1]));
+    rig.settle();
+    assert_eq!(content(&join), ["a=1"]);
+    assert_eq!(
+        explained(&join),
+        [
+            "join has members that wait: it waits for slow 2, lent by east; it waits for slow 2, lent by north",
+            &of_slow[1],
+        ]
+    );
+    let told = join.explain_unsynced();
+    let member = |lender: &str| Wait::Member {
+        collection: "slow 2".into(),
+        lender: lender.into(),
+    };
+    assert!(told[0].is_synced);
+    assert_eq!(told[0].waits, ["east", "north"].map(member));
+    lenders.delete("north");
+    rig.settle();
+    assert_eq!(told.len(), 2);
+    assert_eq!(join.explain_unsynced()[0].waits, [member("east")]);
+    slow[1].mark_synced();
+    rig.settle();
+    assert_eq!((explained(&join), content(&join)), (Vec::new(), Vec::new()));
 }
 
 // [K36] waiting for sync: it comes, it does not come in time, it cannot come any more

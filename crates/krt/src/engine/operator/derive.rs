@@ -245,7 +245,9 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
         let input = asked.id;
         let Ok(cycles) = self.take_edges(run) else {
             Counters::add(&self.counters.superseded, 1);
-            run.deps.drop_fresh();
+            if !planted::has(Bug::SupersededMemo) {
+                run.deps.drop_fresh();
+            }
             return Some(Outcome::Superseded);
         };
         if planted::has(Bug::DiscardedDependencies) && self.scratch.discarded {

@@ -346,6 +346,15 @@ impl<C: Keyed, T: Keyed> Operator<T> for Nested<C, T> {
         Step::Finished { synced: true }
     }
 
+    fn members(&self) -> Vec<(NodeId, Arc<str>)> {
+        let places = self.open.iter().filter_map(|id| self.places[*id as usize].as_ref());
+        let waiting = places.filter_map(|place| {
+            let next = place.next.as_ref().filter(|next| next.link != Link::Refused)?;
+            Some((next.member.id(), Arc::clone(&place.key)))
+        });
+        waiting.collect()
+    }
+
     fn end(&mut self, _deps: &mut Deps, graph: &mut Graph) {
         let Some(node) = self.node else { return };
         for place in self.places.iter().flatten() {

@@ -7,6 +7,7 @@ use super::super::Rig;
 use super::listen::{Both, Reader};
 use super::model::{Content, Model, Refused, Saved};
 use super::plan::{Edit, History, Kind, Plan, Thing, Write, constant};
+use crate::engine::cycles::Path;
 use crate::engine::id::NodeId;
 use crate::sync::Mutex;
 use crate::{Collection, Context, Error, Options, Query, StaticCollection, Transaction};
@@ -197,7 +198,8 @@ impl Drive {
         }
         let mut is_cut = true;
         loop {
-            let refused = self.refused();
+            let engine = self.rig.stepper.engine();
+            let refused = self.refused(engine.refused().chain(engine.refused_in_vain()));
             self.cycles += refused.len();
             self.model.epoch(is_cut, refused);
             self.saved.push(self.model.save());
@@ -212,9 +214,10 @@ impl Drive {
         self.check_refused();
     }
 
-    fn refused(&self) -> Refused {
+    /// What the engine tells of refusals, in the model's terms.
+    fn refused<'r>(&self, told: impl Iterator<Item = (NodeId, &'r Arc<str>, &'r Path)>) -> Refused {
         let mut refused = Refused::new();
-        for (consumer, key, path) in self.rig.stepper.engine().refused() {
+        for (consumer, key, path) in told {
             let number = |node: &NodeId| self.numbers[node];
             // What has no input is told by its name.
             let key = if **key == *format!("{}", number(&consumer)) {
@@ -259,7 +262,7 @@ impl Drive {
     /// When nothing is left to do, each path that is refused is there, and users are told of exactly these.
     fn check_refused(&self) {
         let mut told = BTreeMap::<usize, usize>::new();
-        for ((consumer, _), paths) in &self.refused() {
+        for ((consumer, _), paths) in &self.refused(self.rig.stepper.engine().refused()) {
             for path in paths {
                 let edges = path[1..].windows(2).map(|pair| (pair[0], pair[1]));
                 let missing: Vec<_> = edges.filter(|edge| !self.model.edges.contains(edge)).collect();

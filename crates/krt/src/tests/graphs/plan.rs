@@ -32,11 +32,11 @@ pub(super) enum Kind {
 #[derive(Debug, Clone)]
 pub(super) struct Fetch {
     /// Made only by inputs whose value leaves this rest when divided by three.
-    only: Option<i64>,
+    pub(super) only: Option<i64>,
     /// From one of these, by the input's value: any collection there ever is.
-    targets: Vec<usize>,
+    pub(super) targets: Vec<usize>,
     /// By the input's own key, or everything.
-    by_key: bool,
+    pub(super) by_key: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -44,7 +44,7 @@ pub(super) struct Plan {
     pub(super) kind: Kind,
     pub(super) fetches: Vec<Fetch>,
     pub(super) depends_on: Option<usize>,
-    panics: bool,
+    pub(super) panics: bool,
 }
 
 impl Plan {

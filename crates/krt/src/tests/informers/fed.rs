@@ -10,13 +10,13 @@ use super::*;
 
 /// A client whose events a test plays. It has synced from the start.
 #[derive(Clone, Default)]
-struct Feed(Arc<Mutex<Option<Registered>>>);
+pub(in crate::tests) struct Feed(Arc<Mutex<Option<Registered>>>);
 
 /// What was registered, and how it is removed.
 type Registered = (Box<dyn EventHandler<ConfigMap>>, Registration);
 
 impl Feed {
-    fn tell(&self, events: &[Change<ConfigMap>]) {
+    pub(in crate::tests) fn tell(&self, events: &[Change<ConfigMap>]) {
         let mut handler = self.0.lock();
         let (handler, _) = handler.as_mut().expect("a handler is registered");
         handler.handle(events);
@@ -86,7 +86,7 @@ fn first(object: &Arc<ConfigMap>) -> Change<ConfigMap> {
     }
 }
 
-fn added(object: &Arc<ConfigMap>) -> Change<ConfigMap> {
+pub(in crate::tests) fn added(object: &Arc<ConfigMap>) -> Change<ConfigMap> {
     Change::Added {
         object: Arc::clone(object),
         initial: false,
@@ -100,7 +100,7 @@ fn updated(old: &Arc<ConfigMap>, new: &Arc<ConfigMap>) -> Change<ConfigMap> {
     }
 }
 
-fn deleted(object: &Arc<ConfigMap>) -> Change<ConfigMap> {
+pub(in crate::tests) fn deleted(object: &Arc<ConfigMap>) -> Change<ConfigMap> {
     Change::Deleted {
         object: Arc::clone(object),
         stale: true,

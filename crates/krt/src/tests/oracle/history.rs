@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use fastrand::Rng;
 
+use super::brittle::{Break, Brittle};
 use crate::traits::Labels;
 use crate::{KeyRef, Keyed, LabelSelector, Labeled, Named, Namespaced, Requirement, Selecting, SelectorRef};
 
@@ -21,6 +22,7 @@ pub(super) struct Object {
     pub(super) selector: Option<LabelSelector>,
     /// What the transformation saw, in its order.
     pub(super) trail: String,
+    pub(super) brittle: Brittle,
 }
 
 impl Object {
@@ -36,6 +38,7 @@ impl Object {
 
 impl Keyed for Object {
     fn key(&self) -> KeyRef<'_> {
+        self.brittle.at(Break::Key);
         let (ns, name) = Self::namespace_and_name(&self.key);
         KeyRef::namespaced(ns, name)
     }
@@ -75,6 +78,9 @@ pub(super) enum Kind {
     One(usize),
     Many(usize),
     Nothing,
+    Map(usize),
+    /// Statuses and outputs; whether it is the statuses that are looked at.
+    Status(usize, bool),
     /// Whether it is said that no key is in two of them.
     Join(Vec<usize>, bool),
     Merge(Vec<usize>),
@@ -104,6 +110,8 @@ impl Nested {
 #[derive(Debug, Clone)]
 pub(super) enum Wanted {
     Key(&'static str),
+    /// This one and the input's own.
+    Keys(&'static str),
     KeyOfValue,
     OwnKey,
     Name,
@@ -146,8 +154,20 @@ pub(super) struct Recipe {
     pub(super) renames: bool,
     /// Outputs do not tell what was seen, so that many are equal.
     pub(super) coarse: bool,
+    /// Runs panic for some values; of a merge, the merge does.
     pub(super) panics: bool,
     pub(super) discards: bool,
+    /// Read by inputs with an even value.
+    pub(super) state: Option<usize>,
+    /// How some of the outputs break.
+    pub(super) breaks: Option<Break>,
+}
+
+/// What a handler is like.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Handling {
+    pub(super) keeps_all: bool,
+    pub(super) panics: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -163,8 +183,13 @@ pub(super) enum Edit {
     Step,
     Pin,
     Unpin,
-    /// A handler of a collection; whether it keeps all batches.
-    Handle(usize, bool),
+    /// Of protected state; a trigger is fired.
+    Modify(usize, i64),
+    MarkState(usize),
+    /// A handler of a collection.
+    Handle(usize, Handling),
+    /// The first handler goes.
+    Unhandle,
     RunHandlers,
 }
 
@@ -172,6 +197,8 @@ pub(super) enum Edit {
 pub(super) struct History {
     /// Whether each source is synced from the start.
     pub(super) sources: Vec<bool>,
+    /// Whether each is protected state, or a trigger.
+    pub(super) states: Vec<bool>,
     pub(super) recipes: Vec<Recipe>,
     pub(super) edits: Vec<Edit>,
 }
@@ -228,11 +255,13 @@ fn object(random: &mut Rng) -> Object {
         labels,
         selector: random.bool().then(|| selector(random)),
         trail: String::new(),
+        brittle: Brittle::default(),
     }
 }
 
 fn wanted(random: &mut Rng) -> Wanted {
-    match random.u32(..12) {
+    match random.u32(..13) {
+        12 => Wanted::Keys(random.choice(KEYS).unwrap()),
         0 => Wanted::Key(random.choice(KEYS).unwrap()),
         1 => Wanted::KeyOfValue,
         2 => Wanted::OwnKey,
@@ -247,10 +276,12 @@ fn wanted(random: &mut Rng) -> Wanted {
     }
 }
 
-fn recipe(random: &mut Rng, number: usize) -> Recipe {
+fn recipe(random: &mut Rng, number: usize, states: usize) -> Recipe {
     let any = |random: &mut Rng| random.usize(..number);
     let some = |random: &mut Rng, count: usize| (0..count).map(|_| any(random)).collect::<Vec<_>>();
-    let kind = match random.u32(..13) {
+    let kind = match random.u32(..17) {
+        13 => Kind::Map(any(random)),
+        14 | 15 => Kind::Status(any(random), random.bool()),
         0..=4 => Kind::One(any(random)),
         5 | 6 => Kind::Many(any(random)),
         7 => Kind::Nothing,
@@ -276,7 +307,19 @@ fn recipe(random: &mut Rng, number: usize) -> Recipe {
             .unwrap(),
     });
     let fetches = fetches.collect();
+    let breaks = random.choice([
+        Break::Key,
+        Break::Equal,
+        Break::Drop,
+        Break::Index,
+        Break::Filter,
+        Break::Projection,
+    ]);
+    // The key of an output beside a status is asked for where the status is known already.
+    let can_break = |breaks: &Break| *breaks != Break::Key || !matches!(kind, Kind::Status(..));
     Recipe {
+        breaks: breaks.filter(|breaks| random.u32(..3) == 0 && can_break(breaks)),
+        state: (states > 0 && random.u32(..3) == 0).then(|| random.usize(..states)),
         kind,
         fetches,
         renames: random.u32(..3) == 0,
@@ -286,9 +329,12 @@ fn recipe(random: &mut Rng, number: usize) -> Recipe {
     }
 }
 
-fn edit(random: &mut Rng, sources: usize, all: usize) -> Edit {
+fn edit(random: &mut Rng, sources: usize, states: usize, all: usize) -> Edit {
     let source = random.usize(..sources);
-    match random.u32(..32) {
+    match random.u32(..35) {
+        32 | 33 if states > 0 => Edit::Modify(random.usize(..states), random.i64(0..8)),
+        34 if states > 0 => Edit::MarkState(random.usize(..states)),
+        32 => Edit::Unhandle,
         0..=6 => Edit::Update(source, object(random)),
         7 | 8 => Edit::Version(source, object(random)),
         9..=11 => Edit::Conditional(source, object(random)),
@@ -299,7 +345,13 @@ fn edit(random: &mut Rng, sources: usize, all: usize) -> Edit {
         18..=25 => Edit::Step,
         26 => Edit::Pin,
         27 => Edit::Unpin,
-        28 => Edit::Handle(random.usize(..all), random.bool()),
+        28 => {
+            let handling = Handling {
+                keeps_all: random.bool(),
+                panics: random.u32(..4) == 0,
+            };
+            Edit::Handle(random.usize(..all), handling)
+        }
         _ => Edit::RunHandlers,
     }
 }
@@ -308,9 +360,10 @@ impl History {
     pub(super) fn random(seed: u64) -> Self {
         let mut random = Rng::with_seed(seed);
         let sources: Vec<_> = (0..random.usize(1..4)).map(|_| random.u32(..4) > 0).collect();
+        let states: Vec<_> = (0..random.usize(..3)).map(|_| random.bool()).collect();
         let count = random.usize(1..7);
         let recipes = (0..count)
-            .map(|number| recipe(&mut random, sources.len() + number))
+            .map(|number| recipe(&mut random, sources.len() + number, states.len()))
             .collect();
         let mut edits: Vec<Edit> = Vec::new();
         for _ in 0..random.usize(10..60) {
@@ -324,12 +377,13 @@ impl History {
                     edits.push(Edit::Step);
                     again
                 }
-                _ => edit(&mut random, sources.len(), sources.len() + count),
+                _ => edit(&mut random, sources.len(), states.len(), sources.len() + count),
             };
             edits.push(next);
         }
         Self {
             sources,
+            states,
             recipes,
             edits,
         }

@@ -1,9 +1,11 @@
 //! The rules, written naively: each epoch looks at every input of every collection, in the order of their numbers, in which each
 //! comes after all that it may read. Nothing here is shared with the engine, but for the transformations.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use super::brittle::{Break, Brittle};
 use super::history::{Edit, History, Kind, Nested, Object, Recipe};
 use super::program::{self, Condition, Reader};
 use crate::{LabelSelector, Labels, Requirement};
@@ -28,7 +30,11 @@ enum Want {
 struct Input {
     outputs: Vec<Object>,
     asked: Vec<Asked>,
+    /// The states that it read.
+    states: Vec<usize>,
     parked: bool,
+    /// The result of a run was used.
+    accepted: bool,
     /// The outputs are those of an earlier run.
     kept: bool,
 }
@@ -63,8 +69,26 @@ pub(super) struct Node {
     newly_synced: bool,
 }
 
+/// State that is no collection.
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
+struct State {
+    is_protected: bool,
+    /// As of the present epoch, and as it was written.
+    value: i64,
+    latest: i64,
+    is_written: bool,
+    marked: bool,
+    synced: bool,
+    /// The present epoch changed it, or its sync.
+    is_news: bool,
+}
+
 pub(super) struct Model {
     pub(super) nodes: Vec<Node>,
+    states: Vec<State>,
+    /// How many objects were made.
+    made: Cell<u64>,
     recipes: Vec<Recipe>,
     sources: usize,
     epoch: u64,
@@ -88,6 +112,7 @@ fn matches(condition: &Condition, object: &Object) -> bool {
     let (namespace, name) = Object::namespace_and_name(&object.key);
     match condition {
         Condition::Key(key) => object.key == *key,
+        Condition::Keys(keys) => keys.contains(&object.key),
         Condition::Name(wanted) => name == wanted,
         Condition::Namespace(wanted) => namespace == wanted,
         Condition::Labels(wanted) => has(&object.labels, wanted),
@@ -96,36 +121,69 @@ fn matches(condition: &Condition, object: &Object) -> bool {
             let is_empty = own.match_labels.is_empty() && own.match_expressions.is_empty();
             !is_empty && selects(own, labels)
         }),
-        Condition::Thirds(third) => object.value.rem_euclid(3) == *third,
+        Condition::Thirds(third) => object.value.rem_euclid(3) == *third && !object.brittle.breaks_at(Break::Index),
         Condition::Where(least) | Condition::WhereWith(least) => object.value >= *least,
     }
 }
 
 impl Asked {
-    fn is_match(&self, object: Option<&Object>) -> bool {
-        object.is_some_and(|object| self.conditions.iter().all(|condition| matches(condition, object)))
+    /// `None`: a closure panics, which is asked only about what everything else lets through.
+    fn is_match(&self, object: Option<&Object>) -> Option<bool> {
+        let Some(object) = object else {
+            return Some(false);
+        };
+        let is_closure = |one: &&Condition| matches!(one, Condition::Where(_) | Condition::WhereWith(_));
+        let (closures, others): (Vec<_>, Vec<_>) = self.conditions.iter().partition(is_closure);
+        if closures.is_empty() || !others.iter().all(|one| matches(one, object)) {
+            return Some(others.iter().all(|one| matches(one, object)));
+        }
+        let breaks = object.brittle.breaks_at(Break::Filter);
+        (!breaks).then(|| closures.iter().all(|one| matches(one, object)))
     }
 
-    /// Whether a change concerns who asked.
+    /// Whether a change concerns who asked. What panics concerns him.
     fn is_concerned(&self, old: Option<&Object>, new: Option<&Object>) -> bool {
-        let (before, after) = (self.is_match(old), self.is_match(new));
+        let (Some(before), Some(after)) = (self.is_match(old), self.is_match(new)) else {
+            return true;
+        };
+        let breaks = |one: Option<&Object>| one.is_some_and(|one| one.brittle.breaks_at(Break::Projection));
+        let halves_differ =
+            || breaks(old) || breaks(new) || old.map(|one| one.value / 2) != new.map(|one| one.value / 2);
         match self.ask {
             Want::Objects => before || after,
             Want::Exists => before != after,
-            Want::Halves => before != after || (before && old.map(|one| one.value / 2) != new.map(|one| one.value / 2)),
+            Want::Halves => before != after || (before && halves_differ()),
         }
     }
 }
 
+/// Whether an object counts as another one. The same one counts as itself, whatever its equality does.
+fn differs(old: Option<&Object>, new: Option<&Object>) -> bool {
+    let (Some(old), Some(new)) = (old, new) else {
+        return old.is_some() != new.is_some();
+    };
+    let breaks = |one: &Object| one.brittle.breaks_at(Break::Equal);
+    old != new || (old.brittle.made != new.brittle.made && (breaks(old) || breaks(new)))
+}
+
+/// What becomes of the objects with one key. `Err`: it panics.
+type Combine = fn(&[&Object], bool) -> Result<Option<Object>, ()>;
+
 #[expect(clippy::unnecessary_wraps, reason = "it is one of several")]
-fn first(objects: &[&Object]) -> Option<Object> {
-    Some(objects[0].clone())
+fn first(objects: &[&Object], _: bool) -> Result<Option<Object>, ()> {
+    Ok(Some(objects[0].clone()))
+}
+
+fn merge(objects: &[&Object], panics: bool) -> Result<Option<Object>, ()> {
+    catch_unwind(AssertUnwindSafe(|| program::merge(objects, panics))).map_err(drop)
 }
 
 /// Reads the model, and notes what is asked.
 struct Naive<'a> {
     nodes: &'a [Node],
+    all: &'a [State],
     asked: Vec<Asked>,
+    states: Vec<usize>,
     discarded: bool,
 }
 
@@ -136,13 +194,15 @@ impl Naive<'_> {
             conditions: conditions.to_vec(),
             ask,
         };
-        let found = self.nodes[target]
-            .content
-            .values()
-            .filter(|object| asked.is_match(Some(object)));
-        let found = found.cloned().collect();
+        let objects = self.nodes[target].content.values();
+        let matched = objects.map(|object| (object, asked.is_match(Some(object))));
+        let matched: Vec<_> = matched.collect();
         self.asked.push(asked);
-        found
+        let matched = matched
+            .into_iter()
+            .map(|(object, is_match)| (object, is_match.expect("a filter panics")));
+        let found = matched.filter(|(_, is_match)| *is_match);
+        found.map(|(object, _)| object.clone()).collect()
     }
 }
 
@@ -158,8 +218,16 @@ impl Reader for Naive<'_> {
     fn halves(&mut self, target: usize, conditions: &[Condition]) -> Vec<i64> {
         self.ask(target, conditions, Want::Halves)
             .iter()
-            .map(|one| one.value / 2)
+            .map(|one| {
+                assert!(!one.brittle.breaks_at(Break::Projection), "a projection panics");
+                one.value / 2
+            })
             .collect()
+    }
+
+    fn state(&mut self, number: usize) -> i64 {
+        self.states.push(number);
+        self.all[number].value
     }
 
     fn discard(&mut self) {
@@ -173,8 +241,19 @@ impl Model {
         for (node, synced) in nodes.iter_mut().zip(&history.sources) {
             node.marked = *synced;
         }
+        let states = history.states.iter().map(|is_protected| State {
+            is_protected: *is_protected,
+            value: 0,
+            latest: 0,
+            is_written: false,
+            marked: *is_protected,
+            synced: false,
+            is_news: false,
+        });
         Self {
             nodes,
+            states: states.collect(),
+            made: Cell::new(0),
             recipes: history.recipes.clone(),
             sources: history.sources.len(),
             epoch: 0,
@@ -218,7 +297,15 @@ impl Model {
                     .collect();
             }
             Edit::MarkSynced(source) => self.nodes[*source].marked = true,
-            Edit::Step | Edit::Pin | Edit::Unpin | Edit::Handle(..) | Edit::RunHandlers => {}
+            Edit::Modify(state, value) => {
+                let state = &mut self.states[*state];
+                state.is_written = true;
+                if state.is_protected {
+                    state.latest = *value;
+                }
+            }
+            Edit::MarkState(state) => self.states[*state].marked = true,
+            Edit::Step | Edit::Pin | Edit::Unpin | Edit::Handle(..) | Edit::Unhandle | Edit::RunHandlers => {}
         }
     }
 
@@ -226,6 +313,11 @@ impl Model {
     pub(super) fn step(&mut self) {
         self.runs.clear();
         self.epoch += 1;
+        for state in &mut self.states {
+            state.value = state.latest;
+            state.is_news = std::mem::take(&mut state.is_written) || state.synced != state.marked;
+            state.synced = state.marked;
+        }
         for number in 0..self.nodes.len() {
             self.nodes[number].changes.clear();
             self.nodes[number].newly_synced = false;
@@ -234,10 +326,11 @@ impl Model {
                 continue;
             }
             match self.recipes[number - self.sources].kind.clone() {
-                Kind::One(input) | Kind::Many(input) => self.derive(number, Some(input)),
+                Kind::One(input) | Kind::Many(input) | Kind::Status(input, _) => self.derive(number, Some(input)),
+                Kind::Map(input) => self.map(number, input),
                 Kind::Nothing => self.derive(number, None),
                 Kind::Join(members, _) => self.combine(number, &members, first),
-                Kind::Merge(members) => self.combine(number, &members, program::merge),
+                Kind::Merge(members) => self.combine(number, &members, merge),
                 Kind::Group(input) => self.group(number, input),
                 Kind::Nested(nested) => self.nest(number, &nested),
             }
@@ -259,14 +352,16 @@ impl Model {
         node.synced |= node.marked;
     }
 
-    /// Sets a collection's content; what is equal does not change.
-    fn set(&mut self, number: usize, content: BTreeMap<String, Object>) {
+    /// Sets a collection's content; what is equal does not change, and stays the object that it is.
+    fn set(&mut self, number: usize, mut content: BTreeMap<String, Object>) {
         let node = &mut self.nodes[number];
         let keys: BTreeSet<_> = content.keys().chain(node.content.keys()).cloned().collect();
         for key in keys {
             let (old, new) = (node.content.get(&key).cloned(), content.get(&key).cloned());
-            if old != new {
+            if differs(old.as_ref(), new.as_ref()) {
                 node.changes.push((key, old, new));
+            } else {
+                content.extend(old.map(|old| (key, old)));
             }
         }
         node.content = content;
@@ -274,25 +369,42 @@ impl Model {
         node.synced = true;
     }
 
-    fn combine(&mut self, number: usize, members: &[usize], combine: fn(&[&Object]) -> Option<Object>) {
-        if members.iter().all(|member| self.nodes[*member].synced) {
-            self.show(number, members, combine);
+    fn map(&mut self, number: usize, input: usize) {
+        if self.nodes[input].synced {
+            let objects = self.nodes[input].content.iter();
+            let content = objects
+                .map(|(key, object)| (key.clone(), program::map(object)))
+                .collect();
+            self.set(number, content);
         }
     }
 
-    /// Sets a collection's content to that of several others.
-    fn show(&mut self, number: usize, members: &[usize], combine: fn(&[&Object]) -> Option<Object>) {
+    fn combine(&mut self, number: usize, members: &[usize], combine: Combine) {
+        if members.iter().all(|member| self.nodes[*member].synced) {
+            self.show(number, members, combine, false);
+        }
+    }
+
+    /// Sets a collection's content to that of several others, or of copies of them.
+    fn show(&mut self, number: usize, members: &[usize], combine: Combine, copies: bool) {
+        let panics = self.recipes[number - self.sources].panics;
         let mut content = BTreeMap::new();
         for key in super::history::KEYS {
-            let objects: Vec<_> = members
+            let objects = members
                 .iter()
-                .filter_map(|member| self.nodes[*member].content.get(key))
-                .collect();
-            if !objects.is_empty()
-                && let Some(object) = combine(&objects)
-            {
-                content.insert(key.to_owned(), object);
+                .filter_map(|member| self.nodes[*member].content.get(key).cloned());
+            let mut objects: Vec<_> = objects.collect();
+            for object in objects.iter_mut().filter(|_| copies) {
+                object.brittle = Brittle::default();
             }
+            if objects.is_empty() {
+                continue;
+            }
+            let object = match combine(&objects.iter().collect::<Vec<_>>(), panics) {
+                Ok(object) => object,
+                Err(()) => self.nodes[number].content.get(key).cloned(),
+            };
+            content.extend(object.map(|object| (key.to_owned(), object)));
         }
         self.set(number, content);
     }
@@ -303,7 +415,9 @@ impl Model {
         }
         let objects = self.nodes[input].content.values();
         let groups = (0..3).filter_map(|third| {
-            let members = objects.clone().filter(|object| object.value.rem_euclid(3) == third);
+            let is_in =
+                |object: &&Object| object.value.rem_euclid(3) == third && !object.brittle.breaks_at(Break::Index);
+            let members = objects.clone().filter(is_in);
             let members: Vec<_> = members.collect();
             let group = program::group(third, &members);
             (!members.is_empty()).then(|| (group.key.clone(), group))
@@ -347,7 +461,12 @@ impl Model {
                 }
             }
             let members: Vec<_> = places.values().filter_map(|place| Some(place.current?.0)).collect();
-            self.show(number, &members, if nested.merges { program::merge } else { first });
+            self.show(
+                number,
+                &members,
+                if nested.merges { merge } else { first },
+                nested.copies,
+            );
         }
         self.nodes[number].places = places;
     }
@@ -366,7 +485,10 @@ impl Model {
         for (key, object) in &objects {
             let known = inputs.entry(key.clone()).or_default();
             let changed = input.is_some_and(|input| self.nodes[input].changes.iter().any(|(own, ..)| own == key));
-            let is_caused = !started || changed || known.asked.iter().any(|asked| self.is_concerned(asked));
+            let is_caused = !started
+                || changed
+                || known.asked.iter().any(|asked| self.is_concerned(asked))
+                || known.states.iter().any(|state| self.states[*state].is_news);
             let run = self.run(number, object, &known.clone());
             if is_caused {
                 self.runs.push((number, key.clone()));
@@ -403,20 +525,43 @@ impl Model {
         let recipe = &self.recipes[number - self.sources];
         let mut reader = Naive {
             nodes: &self.nodes,
+            all: &self.states,
             asked: Vec::new(),
+            states: Vec::new(),
             discarded: false,
         };
-        let result = catch_unwind(AssertUnwindSafe(|| program::transform(recipe, object, &mut reader)));
-        let parked = reader.asked.iter().any(|asked| !self.nodes[asked.target].synced);
-        let kept = parked || result.is_err() || (reader.discarded && !before.outputs.is_empty());
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            let outputs = program::transform(recipe, object, &mut reader);
+            let breaks = outputs.iter().any(|one| one.brittle.breaks_at(Break::Key));
+            assert!(!breaks, "the key of an output panics");
+            outputs
+        }));
+        let parked = reader.asked.iter().any(|asked| !self.nodes[asked.target].synced)
+            || reader.states.iter().any(|state| !self.states[*state].synced);
+        // A status is something, whatever is beside it.
+        let (has_last, shows_status) = match recipe.kind {
+            Kind::Status(_, shows_status) => (before.accepted, shows_status),
+            _ => (!before.outputs.is_empty(), false),
+        };
+        let kept = parked || result.is_err() || (reader.discarded && has_last);
+        let mut outputs = result.unwrap_or_default();
+        if shows_status {
+            let status = program::status(&outputs);
+            outputs = status
+                .map(|status| program::shown(object, status))
+                .into_iter()
+                .collect();
+        }
+        for output in &mut outputs {
+            self.made.set(self.made.get() + 1);
+            output.brittle.made = self.made.get();
+        }
         Input {
-            outputs: if kept {
-                before.outputs.clone()
-            } else {
-                result.unwrap_or_default()
-            },
+            outputs: if kept { before.outputs.clone() } else { outputs },
             asked: reader.asked,
+            states: reader.states,
             parked,
+            accepted: before.accepted || !kept,
             kept,
         }
     }

@@ -1,5 +1,6 @@
 //! What the transformation of a recipe does, given something that reads.
 
+use super::brittle::Brittle;
 use super::history::{Ask, Fetch, KEYS, Kind, Object, Recipe, Wanted};
 use crate::traits::Labels;
 
@@ -7,6 +8,7 @@ use crate::traits::Labels;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Condition {
     Key(String),
+    Keys([String; 2]),
     Name(String),
     Namespace(String),
     Labels(Labels),
@@ -33,6 +35,8 @@ pub(super) trait Reader {
     fn objects(&mut self, target: usize, conditions: &[Condition]) -> Vec<Object>;
     fn exists(&mut self, target: usize, conditions: &[Condition]) -> bool;
     fn halves(&mut self, target: usize, conditions: &[Condition]) -> Vec<i64>;
+    /// Reads state that is no collection.
+    fn state(&mut self, number: usize) -> i64;
     fn discard(&mut self);
 }
 
@@ -43,6 +47,7 @@ fn key_of(value: i64) -> &'static str {
 fn condition(wanted: &Wanted, input: &Object) -> Condition {
     match wanted {
         Wanted::Key(key) => Condition::Key((*key).into()),
+        Wanted::Keys(key) => Condition::Keys([(*key).into(), input.key.clone()]),
         Wanted::KeyOfValue => Condition::Key(key_of(input.value).into()),
         Wanted::OwnKey => Condition::Key(input.key.clone()),
         Wanted::Name => Condition::Name(Object::namespace_and_name(&input.key).1.into()),
@@ -91,6 +96,9 @@ pub(super) fn transform(recipe: &Recipe, input: &Object, reader: &mut dyn Reader
             sum += number;
         }
     }
+    if let Some(state) = recipe.state.filter(|_| input.value % 2 == 0) {
+        sum += reader.state(state);
+    }
     assert!(!recipe.panics || sum % 8 != 7, "the recipe says so");
     if recipe.discards && sum % 8 == 6 {
         reader.discard();
@@ -110,9 +118,10 @@ pub(super) fn transform(recipe: &Recipe, input: &Object, reader: &mut dyn Reader
         } else {
             trail.clone()
         },
+        brittle: Brittle::new(recipe.breaks.filter(|_| (sum + number) % 4 == 1)),
     };
     match recipe.kind {
-        Kind::Many(_) => (0..sum % 4).map(output).collect(),
+        Kind::Many(_) | Kind::Status(..) => (0..sum % 4).map(output).collect(),
         _ if sum % 8 == 5 => Vec::new(),
         _ => vec![output(0)],
     }
@@ -126,14 +135,41 @@ pub(super) fn constant() -> Object {
         labels: Labels::from([("p".into(), "1".into())]),
         selector: None,
         trail: String::new(),
+        brittle: Brittle::default(),
+    }
+}
+
+/// What a projection makes of an object.
+pub(super) fn map(object: &Object) -> Object {
+    Object {
+        value: (object.value + 3) % 8,
+        ..object.clone()
+    }
+}
+
+/// The status of an input that gives these outputs.
+pub(super) fn status(outputs: &[Object]) -> Option<i64> {
+    let sum = outputs.iter().map(|one| one.value).sum::<i64>() % 8;
+    (sum != 6).then_some(sum)
+}
+
+/// An object that shows a status.
+pub(super) fn shown(input: &Object, status: i64) -> Object {
+    Object {
+        value: status,
+        trail: input.value.to_string(),
+        brittle: Brittle::default(),
+        ..input.clone()
     }
 }
 
 /// What a merge makes of the objects with one key.
-pub(super) fn merge(objects: &[&Object]) -> Option<Object> {
+pub(super) fn merge(objects: &[&Object], panics: bool) -> Option<Object> {
     let value = objects.iter().fold(0, |all, one| (all * 3 + one.value) % 8);
+    assert!(!panics || value != 6, "the recipe says so");
     (value != 5).then(|| Object {
         value,
+        brittle: Brittle::default(),
         trail: objects
             .iter()
             .map(|one| one.value.to_string())
@@ -155,5 +191,6 @@ pub(super) fn group(third: i64, objects: &[&Object]) -> Object {
         labels: objects.first().map(|one| one.labels.clone()).unwrap_or_default(),
         selector: objects.first().and_then(|one| one.selector.clone()),
         trail: if trail.len() > 300 { String::new() } else { trail },
+        brittle: Brittle::default(),
     }
 }

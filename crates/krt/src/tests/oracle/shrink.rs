@@ -42,12 +42,18 @@ fn candidates(history: &History) -> impl Iterator<Item = History> {
         })
     });
     let simpler = (0..history.recipes.len()).flat_map(move |recipe| {
-        (0..4).filter_map(move |flag| {
+        (0..6).filter_map(move |flag| {
             let mut smaller = history.clone();
             let one = &mut smaller.recipes[recipe];
-            let flags = [&mut one.renames, &mut one.coarse, &mut one.panics, &mut one.discards];
-            let flag = flags.into_iter().nth(flag)?;
-            std::mem::take(flag).then_some(smaller)
+            let is_simpler = match flag {
+                0 => std::mem::take(&mut one.renames),
+                1 => std::mem::take(&mut one.coarse),
+                2 => std::mem::take(&mut one.panics),
+                3 => std::mem::take(&mut one.discards),
+                4 => one.state.take().is_some(),
+                _ => one.breaks.take().is_some(),
+            };
+            is_simpler.then_some(smaller)
         })
     });
     let without_conditions = history.recipes.iter().enumerate().flat_map(move |(recipe, one)| {
