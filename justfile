@@ -28,7 +28,7 @@ clippy:
 queue:
     .ci/run queue
 
-# the engine of collections alone, without Kubernetes
+# the engine of collections alone, without Kubernetes, and on many random histories
 engine:
     .ci/run engine
 

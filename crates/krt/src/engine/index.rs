@@ -50,8 +50,9 @@ impl<K: IndexKey, T: 'static> IndexValue<T> for Value<K, T> {
             key: &self.key,
             found: false,
         };
-        (self.extract)(object, &mut Keys::new(&mut wanted));
-        wanted.found
+        // An object about which the user's code panics is not in the index, whoever asks.
+        let named = panics::contain(|| (self.extract)(object, &mut Keys::new(&mut wanted)));
+        named.is_ok() && wanted.found
     }
 }
 

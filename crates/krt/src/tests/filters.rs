@@ -192,6 +192,34 @@ fn an_object_leaves_an_index_whose_values_panic() {
     assert_eq!(seen, ["[b]", "", "[]", "[a]", "[a b]"]);
 }
 
+// Readers see the same: the first look-up, which asks each object, later ones, and those of an epoch that is held.
+#[test]
+fn an_object_whose_values_panic_is_not_looked_up() {
+    let mut rig = Rig::new();
+    let source = items(&rig, "source", &[("a", 1), ("b", 13), ("c", 1)]);
+    let by_value = source.index_by("value", |item| {
+        assert!(item.value != 13, "unlucky");
+        item.value
+    });
+    let by_value = by_value.unwrap();
+    rig.settle();
+    let found = |found: &crate::Fetched<Item>| found.iter().map(|item| item.name.clone()).collect::<String>();
+    assert_eq!(found(&by_value.lookup(&1)), "ac");
+    rig.settle();
+    assert_eq!(found(&by_value.lookup(&1)), "ac");
+    let pin = rig.krt.snapshot();
+    source.update(Item::new("b", 1));
+    source.update(Item::new("a", 13));
+    rig.settle();
+    assert_eq!(
+        (found(&by_value.lookup(&1)), found(&pin.lookup(&by_value, &1))),
+        ("bc".into(), "ac".into())
+    );
+    source.stop();
+    rig.settle();
+    assert_eq!(found(&by_value.lookup(&1)), "bc", "of a collection that was stopped");
+}
+
 /// A value that counts how often it is made owned.
 #[derive(Debug)]
 struct Counted(i64, Arc<Mutex<usize>>);

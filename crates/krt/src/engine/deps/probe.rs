@@ -89,7 +89,9 @@ impl Deps {
             });
             if !matches!(concerned, Ok(Some(false))) {
                 self.counters.concerned += 1;
-                if !planted::has(Bug::StaleMemo) {
+                let is_forgotten =
+                    planted::has(Bug::StaleMemo) || (planted::has(Bug::SupersededMemo) && dep.links.is_empty());
+                if !is_forgotten {
                     panics::drop_each([dep.memo.take()]);
                 }
                 let consumer = dep.consumer;

@@ -195,7 +195,7 @@ impl Drive {
             assert_eq!(listed.len(), content.len(), "a key twice in collection {number}");
             assert_eq!(content, model.content, "content of collection {number}");
             for third in 0..3 {
-                let found = node.thirds.lookup(&third);
+                let found = armed(|| node.thirds.lookup(&third));
                 let having = having(&model.content, third);
                 assert_eq!(objects(&found), having, "lookup in collection {number}");
             }
