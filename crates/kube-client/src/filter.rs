@@ -231,7 +231,7 @@ impl NamespaceFilter {
     /// earlier step, on another thread or because a subscriber calls this: then they are told next, of all that changed
     /// meanwhile at once, by whoever tells them now.
     pub fn set(&self, namespaces: impl IntoIterator<Item = impl AsRef<str>>) {
-        let wanted = collect(namespaces);
+        let wanted: HashSet<_, _> = collect(namespaces);
         {
             let mut steps = self.steps.lock();
             let mut shown = self.namespaces.write();
@@ -257,7 +257,7 @@ impl NamespaceFilter {
     }
 }
 
-fn collect(namespaces: impl IntoIterator<Item = impl AsRef<str>>) -> HashSet<Arc<str>, RandomState> {
+fn collect<C: FromIterator<Arc<str>>>(namespaces: impl IntoIterator<Item = impl AsRef<str>>) -> C {
     namespaces.into_iter().map(|name| Arc::from(name.as_ref())).collect()
 }
 
@@ -349,7 +349,7 @@ mod tests {
         *own.lock() = Some(filter.subscribe(subscriber));
         filter.set(["b"]);
         filter.set(["c"]);
-        assert_eq!(*seen.lock(), [collect(["b"])], "told once, then it left");
+        assert_eq!(*seen.lock(), [collect::<BTreeSet<_>>(["b"])], "told once, then it left");
     }
 
     // No lock is held while a subscriber runs: it may change the filter, on its own thread or, waiting for it, on another.
@@ -371,7 +371,7 @@ mod tests {
         };
         let _changing = filter.subscribe(changing);
         filter.set(["b"]);
-        assert_eq!(filter.namespaces(), collect(["d"]));
+        assert_eq!(filter.namespaces(), collect::<BTreeSet<_>>(["d"]));
         assert_eq!(
             *told.lock(),
             [changed(&["a", "b"]), changed(&["b", "c", "d"])],
