@@ -29,17 +29,14 @@ impl Publisher {
         let changed: BTreeMap<&str, &Event<NodeConfig>> =
             batch.events().map(|event| (&*event.latest().node, event)).collect();
         for (node, event) in changed {
-            let text = match event.new() {
-                Some(config) => {
-                    let version = self.versions.entry(node.to_owned()).or_default();
-                    *version += 1;
-                    let known = event.old().map_or(&[][..], |old| &old.workloads);
-                    format!("{node}: version {version}{}", difference(known, &config.workloads))
-                }
-                None => {
-                    self.versions.remove(node);
-                    format!("{node}: gone")
-                }
+            let text = if let Some(config) = event.new() {
+                let version = self.versions.entry(node.to_owned()).or_default();
+                *version += 1;
+                let known = event.old().map_or(&[][..], |old| &old.workloads);
+                format!("{node}: version {version}{}", difference(known, &config.workloads))
+            } else {
+                self.versions.remove(node);
+                format!("{node}: gone")
             };
             (self.publish)(text);
         }
