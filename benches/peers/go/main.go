@@ -1,5 +1,5 @@
 // Command peers is the Go side of the comparisons: client-go's shared informer, the encoder that turns the prepared data into
-// protobuf, and the work queues of client-go and controller-runtime. See ../../README.md.
+// protobuf, the work queues of client-go and controller-runtime, and the collections of Istio. See ../../README.md.
 package main
 
 import (
@@ -21,9 +21,11 @@ func run(args []string) error {
 			return informer(args[1:])
 		case "encode":
 			return encode(args[1:])
+		case "collections":
+			return collections(args[1:])
 		case "queue":
 			return queue(args[1:])
 		}
 	}
-	return fmt.Errorf("usage: peers informer [FLAGS] ADDRESS | peers encode DIR | peers queue [FLAGS]")
+	return fmt.Errorf("usage: peers informer [FLAGS] ADDRESS | peers encode DIR | peers queue [FLAGS] | peers collections FLAGS")
 }

@@ -42,6 +42,8 @@ pub struct Filter<K> {
     /// Whether the filter of the cluster's client, [`ClientBuilder::object_filter`](kube_client::ClientBuilder::object_filter),
     /// is left out.
     pub ignores_client_filter: bool,
+    /// Whether `metadata.managedFields` are kept, about a third of a typical object: see [`InformerOptions::keep_managed_fields`].
+    pub keeps_managed_fields: bool,
 }
 
 impl<K> Filter<K> {
@@ -100,6 +102,13 @@ impl<K> Filter<K> {
         self
     }
 
+    /// Keeps `metadata.managedFields`: who wrote which field. A watch of its own, beside those without.
+    #[must_use]
+    pub fn keep_managed_fields(mut self) -> Self {
+        self.keeps_managed_fields = true;
+        self
+    }
+
     /// What the informer and the view of a client are asked for.
     pub(crate) fn into_options(self) -> (InformerOptions<K>, ViewOptions) {
         let mut informer = InformerOptions::default()
@@ -109,6 +118,9 @@ impl<K> Filter<K> {
             .fields(self.field_selector);
         if let Some(transform) = self.transform {
             informer = informer.transform(transform);
+        }
+        if self.keeps_managed_fields {
+            informer = informer.keep_managed_fields();
         }
         let mut view = ViewOptions::default();
         if let Some(filter) = self.object_filter {
@@ -131,6 +143,7 @@ impl<K> Default for Filter<K> {
             object_filter: None,
             transform: None,
             ignores_client_filter: false,
+            keeps_managed_fields: false,
         }
     }
 }
@@ -145,6 +158,7 @@ impl<K> Clone for Filter<K> {
             object_filter: self.object_filter.clone(),
             transform: self.transform.clone(),
             ignores_client_filter: self.ignores_client_filter,
+            keeps_managed_fields: self.keeps_managed_fields,
         }
     }
 }
@@ -159,6 +173,7 @@ impl<K> fmt::Debug for Filter<K> {
             .field("object_filter", &self.object_filter.is_some())
             .field("transform", &self.transform)
             .field("ignores_client_filter", &self.ignores_client_filter)
+            .field("keeps_managed_fields", &self.keeps_managed_fields)
             .finish()
     }
 }

@@ -3,12 +3,15 @@
 
 #[path = "scenario/pods.rs"]
 mod pods;
+#[path = "scenario/stepped.rs"]
+mod stepped;
 
 use std::alloc::System;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
-use pods::{ByHand, Engine, Fetch, LARGE, MIDDLE, PodLabels, SMALL, Size, Updates};
+use pods::{ByHand, Fetch, PodLabels, Size, Updates};
+use stepped::{Engine, LARGE, MIDDLE, SMALL};
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;

@@ -6,13 +6,16 @@
 
 #[path = "scenario/pods.rs"]
 mod pods;
+#[path = "scenario/stepped.rs"]
+mod stepped;
 
 use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
-use pods::{ByHand, Engine, Fetch, LARGE, MIDDLE, PodLabels, SMALL, Size, Updates};
+use pods::{ByHand, Fetch, PodLabels, Size, Updates};
+use stepped::{Engine, LARGE, MIDDLE, SMALL};
 
 /// An epoch for each, and one for a hundred.
 const KINDS: [(&str, usize); 2] = [("single", 1), ("batch", 100)];

@@ -71,6 +71,16 @@ impl<T> Drop for Inner<T> {
     }
 }
 
+/// A handle that does not keep its collection.
+pub(crate) struct Weak<T: Keyed>(std::sync::Weak<Inner<T>>);
+
+impl<T: Keyed> Weak<T> {
+    /// The collection, if somebody has kept it.
+    pub(crate) fn upgrade(&self) -> Option<Collection<T>> {
+        self.0.upgrade().map(|inner| Collection { inner })
+    }
+}
+
 /// What is counted of one collection since it was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -441,6 +451,11 @@ impl<T: Keyed> Collection<T> {
             equal: self.inner.equal,
             same: self.inner.same,
         }
+    }
+
+    /// A handle that keeps nothing alive.
+    pub(crate) fn downgrade(&self) -> Weak<T> {
+        Weak(Arc::downgrade(&self.inner))
     }
 
     pub(crate) fn is_of(&self, shared: &Arc<Shared>) -> bool {

@@ -1,7 +1,8 @@
 //! Kubernetes: objects of an API server as sources, and what the types of Kubernetes tell about themselves.
 //!
 //! Owns everything of this crate that knows Kubernetes: the traits of [`crate::traits`] for its types (`objects`), their label
-//! selectors (`selecting`), and the bridge from a client of [`kclient`] to a collection (`informer`). The engine knows none of it.
+//! selectors (`selecting`), the bridge from a client of [`kclient`] to a collection (`informer`), and the way back of statuses (`writer`,
+//! [`conditions`]). The engine knows none of it.
 //!
 //! # Types
 //!
@@ -51,10 +52,17 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Statuses
+//!
+//! What a [status collection](crate::Krt::status_collection) says is written to the API server by a [`StatusWriter`].
 
+pub mod conditions;
 mod informer;
 mod objects;
 mod selecting;
+mod writer;
 
 pub use informer::InformerCollection;
 pub use selecting::selector_of;
+pub use writer::{StatusStats, StatusWriter, StatusWriterBuilder};

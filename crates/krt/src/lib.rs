@@ -79,10 +79,7 @@
 //! The engine and its collections are here: sources from the API server and from files, static ones, derived ones with one or many
 //! outputs for each input or with statuses, singletons, joins of fixed and of changing members, indexes and their groups, collections
 //! made inside of transformations, triggers and protected state, fetches by all filters, transactions, handlers of several collections,
-//! and streams. What is not built yet:
-//!
-//! - the writer that brings the statuses of a status collection to the API server;
-//! - the debugging views and metrics.
+//! streams, and the writer that brings statuses to the API server. What is not built yet: the debugging views and metrics.
 //!
 //! The layers below it, [`kclient`](https://docs.rs/kclient) and [`kube-client`](https://docs.rs/kube-client), stand on their own.
 //!
@@ -101,7 +98,7 @@
 //! | `event`, `handlers` | what handlers are told, and how they are registered |
 //! | `epochs`, `subscription` | handlers of several collections; changes as a stream |
 //! | `unsynced` | why a collection is not synced |
-//! | `kube` | objects of the API server as sources, what the types of Kubernetes tell about themselves (feature `kube`) |
+//! | `kube` | objects of the API server as sources, what the types of Kubernetes tell about themselves, the writer of statuses (feature `kube`) |
 //! | `files` | files and folders as sources (feature `files`) |
 //! | `testing` | what users need to test their transformations |
 #![forbid(unsafe_code)]
@@ -163,7 +160,7 @@ pub use join::Join;
 pub use key::KeyRef;
 pub use krt::{Builder, Krt};
 #[cfg(feature = "kube")]
-pub use kube::InformerCollection;
+pub use kube::{InformerCollection, StatusWriter};
 pub use nested::Lend;
 pub use options::Options;
 pub use query::Query;

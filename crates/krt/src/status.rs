@@ -1,6 +1,6 @@
 //! Two collections of one transformation: what the inputs' statuses are to be, and the outputs.
 //!
-//! Writing statuses to where the inputs come from is not the business of this module.
+//! Writing statuses to where the inputs come from is not the business of this module, but it tells those who do where they come from.
 //!
 //! # Design
 //!
@@ -10,18 +10,54 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::collection::Collection;
+use crate::collection::{Collection, Weak};
 use crate::engine::operator::derive::{Input, Outputs};
 use crate::fetch::Context;
 use crate::key::KeyRef;
 use crate::krt::Krt;
 use crate::options::Options;
+use crate::snapshot::Snapshot;
 use crate::traits::Keyed;
 
 /// An object and what its status is to be. It has the key of the object.
 pub struct WithStatus<I, S> {
     object: Arc<I>,
     status: Arc<S>,
+}
+
+/// Where statuses come from. It is attached to their collection, and keeps nothing alive: once the collection is stopped, there may be
+/// nothing left of it.
+pub(crate) struct Origin<I: Keyed> {
+    inputs: Weak<I>,
+    is_none: IsNone,
+}
+
+type IsNone = Box<dyn Fn(&Snapshot, KeyRef<'_>) -> bool + Send + Sync>;
+
+impl<I: Keyed> Origin<I> {
+    fn new<S: Send + Sync + 'static, O: Send + Sync + 'static>(
+        input: &Collection<I>,
+        both: &Collection<Both<I, S, O>>,
+    ) -> Self {
+        let both = both.downgrade();
+        Self {
+            inputs: input.downgrade(),
+            is_none: Box::new(move |snapshot, key| {
+                let both = both.upgrade().and_then(|both| snapshot.get(&both, key));
+                both.is_some_and(|both| both.status.is_none())
+            }),
+        }
+    }
+
+    /// The inputs, if they are still there.
+    pub(crate) fn inputs(&self) -> Option<Collection<I>> {
+        self.inputs.upgrade()
+    }
+
+    /// Whether the function has said that the input of this key has no status; not, if it has said nothing of it yet.
+    pub(crate) fn is_none(&self, snapshot: &Snapshot, key: KeyRef<'_>) -> bool {
+        (self.is_none)(snapshot, key)
+    }
 }
 
 /// All that one run gives.
@@ -121,6 +157,7 @@ impl Krt {
                 Arc::new(WithStatus { object, status })
             }));
         };
+        let second = second.metadata(Origin::new(input, &both));
         let statuses = self.derive(second, Input::Collection(both.clone()), WithStatus::eq, status);
         let outputs = |_: &mut Context<'_>, both: &Arc<Both<I, S, O>>, found: &mut Outputs<O>| {
             found.extend(both.outputs.iter().cloned());

@@ -8,6 +8,8 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 
+use foldhash::fast::RandomState;
+use hashbrown::HashSet;
 use kube::core::GroupVersionKind;
 
 use crate::error::RegisterError;
@@ -194,7 +196,8 @@ impl fmt::Debug for FilterSubscribers {
 /// ```
 #[derive(Debug)]
 pub struct NamespaceFilter {
-    namespaces: RwLock<BTreeSet<Arc<str>>>,
+    // It is asked about each object of each event.
+    namespaces: RwLock<HashSet<Arc<str>, RandomState>>,
     subscribers: FilterSubscribers,
     // Lock order: this one, then `namespaces`. Not held while subscribers are told.
     steps: Mutex<Steps>,
@@ -221,14 +224,14 @@ impl NamespaceFilter {
 
     /// The namespaces shown now.
     pub fn namespaces(&self) -> BTreeSet<Arc<str>> {
-        self.namespaces.read().clone()
+        self.namespaces.read().iter().cloned().collect()
     }
 
     /// Shows these namespaces from now on. Subscribers have been told when this returns; unless they are being told of an
     /// earlier step, on another thread or because a subscriber calls this: then they are told next, of all that changed
     /// meanwhile at once, by whoever tells them now.
     pub fn set(&self, namespaces: impl IntoIterator<Item = impl AsRef<str>>) {
-        let wanted = collect(namespaces);
+        let wanted: HashSet<_, _> = collect(namespaces);
         {
             let mut steps = self.steps.lock();
             let mut shown = self.namespaces.write();
@@ -254,7 +257,7 @@ impl NamespaceFilter {
     }
 }
 
-fn collect(namespaces: impl IntoIterator<Item = impl AsRef<str>>) -> BTreeSet<Arc<str>> {
+fn collect<C: FromIterator<Arc<str>>>(namespaces: impl IntoIterator<Item = impl AsRef<str>>) -> C {
     namespaces.into_iter().map(|name| Arc::from(name.as_ref())).collect()
 }
 
@@ -346,7 +349,7 @@ mod tests {
         *own.lock() = Some(filter.subscribe(subscriber));
         filter.set(["b"]);
         filter.set(["c"]);
-        assert_eq!(*seen.lock(), [collect(["b"])], "told once, then it left");
+        assert_eq!(*seen.lock(), [collect::<BTreeSet<_>>(["b"])], "told once, then it left");
     }
 
     // No lock is held while a subscriber runs: it may change the filter, on its own thread or, waiting for it, on another.
@@ -368,7 +371,7 @@ mod tests {
         };
         let _changing = filter.subscribe(changing);
         filter.set(["b"]);
-        assert_eq!(filter.namespaces(), collect(["d"]));
+        assert_eq!(filter.namespaces(), collect::<BTreeSet<_>>(["d"]));
         assert_eq!(
             *told.lock(),
             [changed(&["a", "b"]), changed(&["b", "c", "d"])],

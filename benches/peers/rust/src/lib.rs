@@ -1,10 +1,13 @@
-//! The Rust side of the comparisons of informers and of work queues (`queue`): `prepare` makes the data, `serve` hands it out over HTTP, `measure` runs
-//! one contestant in this process and prints what it saw as one line of JSON, `rounds` runs them all in alternation and
-//! `report` writes the result. Start reading at [`run`].
+//! The Rust side of the comparisons of informers, of work queues (`queue`) and of collections (`collections`): `prepare` makes the
+//! data, `serve` hands it out over HTTP, `measure` runs one contestant in this process and prints what it saw as one line of JSON,
+//! `rounds` runs them all in alternation and `report` writes the result. Start reading at [`run`].
 #![forbid(unsafe_code)]
 
+mod collection_report;
+mod collections;
 mod control;
 mod floor;
+mod graphs;
 mod handlers;
 mod kube_runtime_peer;
 mod measure;
@@ -21,6 +24,9 @@ mod types;
 
 #[path = "../../../data/pod.rs"]
 mod pod;
+
+#[path = "../../../../crates/krt/benches/scenario/pods.rs"]
+mod scenario;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -88,6 +94,13 @@ enum Command {
         #[arg(long, value_enum)]
         of: queue::Of,
     },
+    /// Measures collections on static sources.
+    Collections {
+        #[command(flatten)]
+        course: collections::Course,
+        #[arg(long, value_enum)]
+        of: collections::Of,
+    },
     /// Runs contestants in alternation and writes the results.
     Rounds(rounds::Args),
 }
@@ -107,6 +120,7 @@ pub fn run(counter: Option<&'static Counter>) -> anyhow::Result<()> {
         Command::Floor { dir, pods } => floor::run(&dir, pods)?.print(),
         Command::Handlers { server, handlers } => handlers::run(server, handlers)?.print(),
         Command::Queue { keys, repeats, of } => queue::run(keys, repeats, of)?.print(),
+        Command::Collections { course, of } => collections::run(course, of)?.print(),
         Command::Rounds(args) => rounds::run(&args),
     }
 }

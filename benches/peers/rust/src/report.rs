@@ -6,8 +6,8 @@ use std::process::Command;
 
 use anyhow::Context;
 
-use crate::queue_report;
 use crate::rounds::{Contestant, Measured, Scenario, Size};
+use crate::{collection_report, queue_report};
 
 const BEGIN: &str = "<!-- measured: written by benches/peers/run -->";
 const END: &str = "<!-- measured: end -->";
@@ -21,6 +21,7 @@ pub(crate) fn of(all: &[(Scenario, Size, Vec<Measured>)], rounds: usize, load: &
             Scenario::Pods | Scenario::Small => course(size, measured),
             Scenario::Handlers => handlers(size, measured),
             Scenario::Queue => queue_report::of(size.pods, measured),
+            Scenario::Collections => collection_report::of(measured),
         };
         let _ = writeln!(text, "### {}\n\n{table}", title(*scenario, size));
     }
@@ -50,6 +51,7 @@ fn title(scenario: Scenario, size: &Size) -> String {
         Scenario::Small => format!("Small types: sync of {pods} pods, relist, {events} events"),
         Scenario::Handlers => format!("{handlers} handlers on {pods} objects"),
         Scenario::Queue => format!("Work queues: {pods} keys"),
+        Scenario::Collections => "Collections on static sources".to_owned(),
     }
 }
 
@@ -92,7 +94,7 @@ fn environment(rounds: usize, load: &str) -> String {
         ("Go", said("go", &["version"])),
         (
             "peers",
-            "kube-runtime 5.0.0; client-go 0.37.2, gzip off; controller-runtime 0.25.2".to_owned(),
+            "kube-runtime 5.0.0; client-go 0.37.2, gzip off; controller-runtime 0.25.2; istio eed52ebb66ad".to_owned(),
         ),
     ];
     let mut text = "| | |\n| --- | --- |".to_owned();
@@ -158,6 +160,20 @@ impl Figure {
     /// Whether it is at least so much, by the minimum: noise only ever adds.
     pub(crate) fn reaches(self, bound: f64) -> bool {
         self.min >= bound
+    }
+
+    /// Whether it is at most so much, by the minimum.
+    pub(crate) fn stays_below(self, bound: f64) -> bool {
+        self.min <= bound
+    }
+
+    /// What was counted, and so is the same in each round.
+    #[expect(clippy::cast_precision_loss, reason = "figures far below 2^52")]
+    pub(crate) fn exact(counted: u64) -> Self {
+        Self {
+            min: counted as f64,
+            median: counted as f64,
+        }
     }
 }
 
@@ -225,7 +241,6 @@ fn course(size: &Size, measured: &[Measured]) -> String {
 }
 
 /// The targets that can be told from this table.
-#[expect(clippy::cast_precision_loss, reason = "figures far below 2^52")]
 fn targets(size: &Size, measured: &[Measured]) -> String {
     let find = |contestant| measured.iter().find(|one| one.contestant == contestant);
     let figure = |contestant, name| Figure::of(find(contestant)?, name);
@@ -238,9 +253,9 @@ fn targets(size: &Size, measured: &[Measured]) -> String {
         let Some(figure) = measured else { return };
         // By the minimum: noise only ever adds.
         let holds = if at_least {
-            figure.min >= bound
+            figure.reaches(bound)
         } else {
-            figure.min <= bound
+            figure.stays_below(bound)
         };
         let word = if at_least { "at least" } else { "at most" };
         let verdict = if holds { "holds" } else { "**missed**" };
@@ -321,13 +336,7 @@ fn targets(size: &Size, measured: &[Measured]) -> String {
         ratio((ours, "relist_peak"), (ours, "steady")),
     );
     for (name, contestant, bound) in [("slim", Contestant::Slim, 2300.0), ("tiny", Contestant::Tiny, 500.0)] {
-        let bytes = heap(contestant).map(|bytes| {
-            Figure {
-                min: bytes as f64,
-                median: bytes as f64,
-            }
-            .per(size.pods)
-        });
+        let bytes = heap(contestant).map(|bytes| Figure::exact(bytes).per(size.pods));
         row(&format!("P10: requested bytes per {name} pod"), false, bound, bytes);
         let peak = ratio((Contestant::GoTransform, "sync_peak"), (contestant, "sync_peak"));
         row(

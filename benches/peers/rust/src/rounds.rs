@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::Context;
 use clap::ValueEnum;
 
+use crate::graphs::Graph;
 use crate::outcome::Outcome;
 use crate::{prepare, report};
 
@@ -43,6 +44,8 @@ pub(crate) enum Scenario {
     Handlers,
     /// The work queue: P12.
     Queue,
+    /// Collections on static sources: P1 to P6.
+    Collections,
 }
 
 /// How much data.
@@ -77,15 +80,26 @@ pub(crate) enum Contestant {
     OurPriorities,
     GoQueue,
     GoPriorityQueue,
+    Krt(Graph),
+    /// A loop by hand over the same structs.
+    Hand(Graph),
+    Istio(Graph),
 }
 
 impl Scenario {
-    pub(crate) const ALL: [Scenario; 4] = [Scenario::Pods, Scenario::Small, Scenario::Handlers, Scenario::Queue];
+    pub(crate) const ALL: [Scenario; 5] = [
+        Scenario::Pods,
+        Scenario::Small,
+        Scenario::Handlers,
+        Scenario::Queue,
+        Scenario::Collections,
+    ];
 
     pub(crate) fn contestants(self) -> &'static [Contestant] {
         use Contestant::{
-            BareQueue, Floor, FloorMimalloc, GoJson, GoPriorityQueue, GoProtobuf, GoQueue, GoTransform, Handlers,
-            KubeRuntime, OurNext, OurPriorities, OurQueue, Ours, OursHuge, OursMimalloc, OursWorker, Slim, Tiny,
+            BareQueue, Floor, FloorMimalloc, GoJson, GoPriorityQueue, GoProtobuf, GoQueue, GoTransform, Hand, Handlers,
+            Istio, Krt, KubeRuntime, OurNext, OurPriorities, OurQueue, Ours, OursHuge, OursMimalloc, OursWorker, Slim,
+            Tiny,
         };
         match self {
             Scenario::Pods => &[
@@ -102,6 +116,22 @@ impl Scenario {
             Scenario::Small => &[Slim, Tiny, GoTransform],
             Scenario::Handlers => &[Handlers],
             Scenario::Queue => &[OurQueue, OurNext, BareQueue, GoQueue, OurPriorities, GoPriorityQueue],
+            Scenario::Collections => &[
+                Krt(Graph::Small),
+                Hand(Graph::Small),
+                Istio(Graph::Small),
+                Krt(Graph::Middle),
+                Hand(Graph::Middle),
+                Istio(Graph::Middle),
+                Krt(Graph::Unique),
+                Hand(Graph::Unique),
+                Istio(Graph::Unique),
+                Krt(Graph::Large),
+                Hand(Graph::Large),
+                Istio(Graph::Large),
+                Krt(Graph::Million),
+                Hand(Graph::Million),
+            ],
         }
     }
 
@@ -111,6 +141,8 @@ impl Scenario {
             (Scenario::Pods | Scenario::Small, true) => (500, 1_000),
             (Scenario::Handlers | Scenario::Queue, false) => (100_000, 0),
             (Scenario::Handlers | Scenario::Queue, true) => (500, 0),
+            // Each graph has a size of its own.
+            (Scenario::Collections, _) => (0, 0),
         };
         Size {
             pods,
@@ -142,10 +174,28 @@ impl Contestant {
             Contestant::OurPriorities => "Watershed, three priorities",
             Contestant::GoQueue => "client-go",
             Contestant::GoPriorityQueue => "controller-runtime, three priorities",
+            Contestant::Krt(_) => "Watershed",
+            Contestant::Hand(_) => "a loop by hand",
+            Contestant::Istio(_) => "Istio",
         }
     }
 
-    fn is_go(self) -> bool {
+    /// The name, and the graph if there is one.
+    pub(crate) fn title(self) -> String {
+        match self.graph() {
+            Some(graph) => format!("{}: {}", graph.name(), self.name()),
+            None => self.name().to_owned(),
+        }
+    }
+
+    fn graph(self) -> Option<Graph> {
+        match self {
+            Contestant::Krt(graph) | Contestant::Hand(graph) | Contestant::Istio(graph) => Some(graph),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_go(self) -> bool {
         matches!(
             self,
             Contestant::GoJson
@@ -153,6 +203,7 @@ impl Contestant {
                 | Contestant::GoTransform
                 | Contestant::GoQueue
                 | Contestant::GoPriorityQueue
+                | Contestant::Istio(_)
         )
     }
 
@@ -179,7 +230,7 @@ impl Contestant {
 
     /// Whether counting its requests tells anything new.
     fn is_counted(self) -> bool {
-        !self.is_go() && !self.is_queue() && self.binary() == "peers"
+        !self.is_go() && !self.is_queue() && self.binary() == "peers" && self.graph() != Some(Graph::Million)
     }
 
     fn args(self) -> &'static [&'static str] {
@@ -200,6 +251,10 @@ impl Contestant {
             Contestant::OurPriorities => &["queue", "--repeats=5", "--of=priorities"],
             Contestant::GoQueue => &["queue", "-repeats=5"],
             Contestant::GoPriorityQueue => &["queue", "-repeats=5", "-priority"],
+            // After those of the graph.
+            Contestant::Krt(_) => &["--of=engine"],
+            Contestant::Hand(_) => &["--of=hand"],
+            Contestant::Istio(_) => &[],
         }
     }
 }
@@ -227,7 +282,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let mut measured: Vec<Measured> = Vec::new();
         for &contestant in scenario.contestants() {
             if contestant.is_counted() {
-                eprintln!("{scenario:?}: {}, counted", contestant.name());
+                eprintln!("{scenario:?}: {}, counted", contestant.title());
             }
             let counted = contestant
                 .is_counted()
@@ -241,7 +296,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         }
         for round in 1..=rounds {
             for one in &mut measured {
-                eprint!("{scenario:?}: round {round} of {rounds}, {}: ", one.contestant.name());
+                eprint!("{scenario:?}: round {round} of {rounds}, {}: ", one.contestant.title());
                 let outcome = runner.measure(one.contestant, false)?;
                 eprintln!("{}", serde_json::to_string(&outcome)?);
                 one.rounds.push(outcome);
@@ -264,6 +319,7 @@ struct Runner<'a> {
     go: &'a Path,
     data: PathBuf,
     size: Size,
+    quick: bool,
 }
 
 /// Ends its process when dropped.
@@ -287,8 +343,9 @@ impl<'a> Runner<'a> {
             go: &args.go,
             data: args.data.join(format!("{}-{}", size.pods, size.events)),
             size,
+            quick: args.quick,
         };
-        if scenario == Scenario::Queue {
+        if matches!(scenario, Scenario::Queue | Scenario::Collections) {
             return Ok(this);
         }
         let done = this.data.join("done");
@@ -334,13 +391,16 @@ impl<'a> Runner<'a> {
         let mut program = std::env::current_exe()?;
         program.set_file_name(if counted { "peers-counted" } else { contestant.binary() });
         let mut command = Command::new(if contestant.is_go() { self.go } else { &program });
+        if let Some(graph) = contestant.graph() {
+            command.args(graph.args(self.quick));
+        }
         command.args(contestant.args()).envs(contestant.environment());
         let server = match contestant {
             _ if contestant.is_floor() => {
                 command.arg(&self.data);
                 None
             }
-            _ if contestant.is_queue() => None,
+            _ if contestant.is_queue() || contestant.graph().is_some() => None,
             _ => Some(self.serve(contestant == Contestant::GoProtobuf)?),
         };
         let Size { pods, events, handlers } = self.size;
@@ -354,6 +414,7 @@ impl<'a> Runner<'a> {
             Contestant::Handlers => {
                 command.arg(format!("--handlers={handlers}"));
             }
+            _ if contestant.graph().is_some() => {}
             _ => {
                 command.arg(format!("--pods={pods}")).arg(format!("--events={events}"));
             }
@@ -361,7 +422,7 @@ impl<'a> Runner<'a> {
         if let Some(server) = &server {
             command.arg(&server.address);
         }
-        let name = contestant.name();
+        let name = contestant.title();
         let output = command
             .stderr(Stdio::inherit())
             .output()

@@ -1,30 +1,32 @@
 //! Pods and services, each pod with the services of its namespace that select it, one handler: the scenario of the benches, by the engine
-//! and by hand.
+//! and by hand. The comparison with Istio in `benches/peers` runs it, too.
+//!
+//! Namespaces and apps are dealt out in turn, as in Istio's own benchmark: so each service selects twenty pods.
 //!
 //! By hand is what somebody would write over the same structs: hash maps, and an index of services by namespace; incremental, with
 //! the same outputs and the same gate.
 
 use std::any::Any;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{HashMap, HashSet};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use krt::testing::Stepper;
 use krt::{KeyRef, Keyed, Krt, Labels, Selecting, SelectorRef, StaticCollection};
 
+/// Texts are shared, as those of Go are.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Pod {
-    pub(crate) namespace: String,
-    pub(crate) name: String,
+    pub(crate) namespace: Arc<str>,
+    pub(crate) name: Arc<str>,
     pub(crate) labels: Labels,
-    pub(crate) ip: String,
+    pub(crate) ip: Arc<str>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Service {
-    pub(crate) namespace: String,
-    pub(crate) name: String,
+    pub(crate) namespace: Arc<str>,
+    pub(crate) name: Arc<str>,
     pub(crate) selector: Labels,
     /// What pods do not care about.
     pub(crate) revision: u64,
@@ -32,10 +34,10 @@ pub(crate) struct Service {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Workload {
-    namespace: String,
-    name: String,
-    ip: String,
-    services: Vec<String>,
+    namespace: Arc<str>,
+    name: Arc<str>,
+    ip: Arc<str>,
+    services: Vec<Arc<str>>,
 }
 
 impl Keyed for Pod {
@@ -85,52 +87,30 @@ pub(crate) struct Size {
     pub(crate) labels: PodLabels,
 }
 
-const fn size(pods: usize, services: usize, apps: usize, namespaces: usize) -> Size {
-    Size {
-        pods,
-        services,
-        apps,
-        namespaces,
-        labels: PodLabels::Shared,
-    }
-}
-
-pub(crate) const SMALL: Size = size(1_000, 50, 25, 2);
-pub(crate) const MIDDLE: Size = size(10_000, 1_000, 500, 20);
-pub(crate) const LARGE: Size = size(100_000, 10_000, 5_000, 200);
-
 impl Size {
-    pub(crate) fn name(self) -> String {
-        let labels = if self.labels == PodLabels::Unique {
-            ", unique labels"
-        } else {
-            ""
-        };
-        format!("{}x{}{labels}", self.pods, self.services)
-    }
-
+    /// The app of the object with this number.
     fn app(self, number: usize) -> Labels {
         Labels::from([("app".to_owned(), format!("app-{}", number % self.apps))])
     }
 
     pub(crate) fn pod(self, number: usize, ip: u64) -> Pod {
-        let mut labels = self.app(number / self.namespaces);
+        let mut labels = self.app(number);
         if self.labels == PodLabels::Unique {
             labels.insert("statefulset.kubernetes.io/pod-name".to_owned(), format!("pod-{number}"));
         }
         Pod {
-            namespace: format!("ns-{}", number % self.namespaces),
-            name: format!("pod-{number}"),
+            namespace: format!("ns-{}", number % self.namespaces).into(),
+            name: format!("pod-{number}").into(),
             labels,
-            ip: format!("10.{}.{}.{}", ip >> 16 & 255, ip >> 8 & 255, ip & 255),
+            ip: format!("10.{}.{}.{}", ip >> 16 & 255, ip >> 8 & 255, ip & 255).into(),
         }
     }
 
     pub(crate) fn service(self, number: usize, revision: u64) -> Service {
         Service {
-            namespace: format!("ns-{}", number % self.namespaces),
-            name: format!("service-{number}"),
-            selector: self.app(number / self.namespaces),
+            namespace: format!("ns-{}", number % self.namespaces).into(),
+            name: format!("service-{number}").into(),
+            selector: self.app(number),
             revision,
         }
     }
@@ -146,7 +126,7 @@ impl Size {
     }
 }
 
-fn workload(pod: &Pod, services: Vec<String>) -> Workload {
+fn workload(pod: &Pod, services: Vec<Arc<str>>) -> Workload {
     Workload {
         namespace: pod.namespace.clone(),
         name: pod.name.clone(),
@@ -155,36 +135,33 @@ fn workload(pod: &Pod, services: Vec<String>) -> Workload {
     }
 }
 
-/// By the engine.
-pub(crate) struct Engine {
+fn collection<T: Keyed + PartialEq>(krt: &Krt, name: &str, objects: &[Arc<T>]) -> StaticCollection<T> {
+    let collection = krt.unsynced_collection(name);
+    for object in objects {
+        collection.update(Arc::clone(object));
+    }
+    collection.mark_synced();
+    collection
+}
+
+/// The collections, whoever drives their engine.
+pub(crate) struct Graph {
     pub(crate) pods: StaticCollection<Pod>,
     pub(crate) services: StaticCollection<Service>,
-    stepper: Stepper,
     seen: Arc<AtomicU64>,
     _keep: Box<dyn Any>,
 }
 
-impl Engine {
-    /// Everything is computed when this returns.
-    pub(crate) fn new(pods: &[Arc<Pod>], services: &[Arc<Service>], fetch: Fetch) -> Self {
-        let krt = Krt::builder("bench").build();
-        let mut stepper = Stepper::new(&krt).expect("a new engine");
-        let pods_in = krt.unsynced_collection::<Pod>("pods");
-        let services_in = krt.unsynced_collection::<Service>("services");
-        for pod in pods {
-            pods_in.update(Arc::clone(pod));
-        }
-        for service in services {
-            services_in.update(Arc::clone(service));
-        }
-        pods_in.mark_synced();
-        services_in.mark_synced();
-        let by_namespace = services_in
+impl Graph {
+    pub(crate) fn new(krt: &Krt, pods: &[Arc<Pod>], services: &[Arc<Service>], fetch: Fetch) -> Self {
+        let pods = collection(krt, "pods", pods);
+        let services = collection(krt, "services", services);
+        let by_namespace = services
             .index_by("namespace", |service| service.namespace.clone())
             .expect("the first");
-        let workloads = krt.collection("workloads", &pods_in, move |cx, pod| {
+        let workloads = krt.collection("workloads", &pods, move |cx, pod| {
             let query = by_namespace.at(&pod.namespace).selecting_non_empty(&pod.labels);
-            let names: Vec<String> = match fetch {
+            let names: Vec<Arc<str>> = match fetch {
                 Fetch::Services => cx.fetch(query).iter().map(|service| service.name.clone()).collect(),
                 Fetch::Names => {
                     let names = cx.fetch_map(query, |service| service.name.clone());
@@ -199,12 +176,9 @@ impl Engine {
             black_box(event);
             count.fetch_add(1, Ordering::Relaxed);
         });
-        stepper.settle();
-        assert_eq!(workloads.len(), pods.len());
         Self {
-            pods: pods_in,
-            services: services_in,
-            stepper,
+            pods,
+            services,
             seen,
             _keep: Box::new((workloads, handler)),
         }
@@ -214,28 +188,17 @@ impl Engine {
     pub(crate) fn seen(&self) -> u64 {
         self.seen.load(Ordering::Relaxed)
     }
-
-    pub(crate) fn apply(&mut self, updates: Vec<Pod>) {
-        for pod in updates {
-            self.pods.update(pod);
-        }
-        self.stepper.settle();
-    }
-
-    pub(crate) fn apply_services(&mut self, updates: Vec<Service>) {
-        for service in updates {
-            self.services.update(service);
-        }
-        self.stepper.settle();
-    }
 }
 
-/// By hand.
+/// Services by a label that they select: the label's value, and the services.
+type ByLabel = HashMap<String, HashMap<String, Vec<Arc<Service>>>>;
+
+/// By hand, for pods that change.
 #[derive(Default)]
 pub(crate) struct ByHand {
     pods: HashMap<String, Arc<Pod>>,
-    services: HashMap<String, Arc<Service>>,
-    by_namespace: HashMap<String, Vec<String>>,
+    /// Of each namespace: by one of the labels that they select.
+    services: HashMap<Arc<str>, ByLabel>,
     workloads: HashMap<String, Arc<Workload>>,
     pub(crate) seen: u64,
 }
@@ -244,12 +207,13 @@ impl ByHand {
     pub(crate) fn new(pods: &[Arc<Pod>], services: &[Arc<Service>]) -> Self {
         let mut own = Self::default();
         for service in services {
-            let key = service.key().to_string();
-            own.by_namespace
-                .entry(service.namespace.clone())
-                .or_default()
-                .push(key.clone());
-            own.services.insert(key, Arc::clone(service));
+            // One that selects nothing belongs to no pod.
+            let Some((label, value)) = service.selector.first_key_value() else {
+                continue;
+            };
+            let of_namespace = own.services.entry(service.namespace.clone()).or_default();
+            let of_label = of_namespace.entry(label.clone()).or_default();
+            of_label.entry(value.clone()).or_default().push(Arc::clone(service));
         }
         for pod in pods {
             own.set(Arc::clone(pod));
@@ -257,26 +221,21 @@ impl ByHand {
         own
     }
 
-    pub(crate) fn apply(&mut self, updates: Vec<Pod>) {
-        for pod in updates {
-            self.set(Arc::new(pod));
-        }
-    }
-
-    fn set(&mut self, pod: Arc<Pod>) {
+    pub(crate) fn set(&mut self, pod: Arc<Pod>) {
         let key = pod.key().to_string();
-        let selects = |service: &Arc<Service>| {
-            !service.selector.is_empty()
-                && service
-                    .selector
-                    .iter()
-                    .all(|(key, value)| pod.labels.get(key) == Some(value))
-        };
-        let of_namespace = self.by_namespace.get(&pod.namespace).into_iter().flatten();
-        let services = of_namespace
-            .filter_map(|key| self.services.get(key))
-            .filter(|service| selects(service));
-        let new = Arc::new(workload(&pod, services.map(|service| service.name.clone()).collect()));
+        let mut services = Vec::new();
+        if let Some(of_namespace) = self.services.get(&pod.namespace) {
+            for (label, value) in &pod.labels {
+                let some = of_namespace.get(label).and_then(|values| values.get(value));
+                let matching = some.into_iter().flatten().filter(|service| {
+                    let mut selector = service.selector.iter();
+                    selector.all(|(label, value)| pod.labels.get(label) == Some(value))
+                });
+                services.extend(matching.map(|service| service.name.clone()));
+            }
+        }
+        services.sort_unstable();
+        let new = Arc::new(workload(&pod, services));
         self.pods.insert(key.clone(), pod);
         let old = self.workloads.get(&key);
         if old.is_none_or(|old| **old != *new) {
@@ -303,10 +262,14 @@ impl Updates {
         }
     }
 
-    fn distinct(&mut self, count: usize, of: usize) -> BTreeSet<usize> {
-        let mut chosen = BTreeSet::new();
+    fn distinct(&mut self, count: usize, of: usize) -> Vec<usize> {
+        let mut known = HashSet::new();
+        let mut chosen = Vec::new();
         while chosen.len() < count {
-            chosen.insert(self.random.usize(..of));
+            let number = self.random.usize(..of);
+            if known.insert(number) {
+                chosen.push(number);
+            }
         }
         chosen
     }

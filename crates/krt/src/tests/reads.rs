@@ -150,8 +150,8 @@ fn a_lookup_by_a_value_that_is_about_to_go_finds_it() {
     let item = |number: i64| Item::new(&format!("k{number}"), number);
     let source = rig.krt.static_collection("source", (0..64).map(item));
     let by_value = source.index_by("value", |item| item.value).unwrap();
-    assert_eq!(by_value.lookup(&0).len(), 1);
     rig.settle();
+    assert_eq!(by_value.lookup(&0).len(), 1);
     let (pin, index, log) = (rig.krt.snapshot(), by_value.clone(), Log::default());
     let seen = log.clone();
     let _derived = rig.krt.collection("derived", &source, move |_, item| {

@@ -45,11 +45,11 @@ impl<K> Default for Deferred<K> {
 }
 
 impl<K> Deferred<K> {
-    pub(crate) fn merge(&mut self, mut other: Self) {
-        self.wakers.append(&mut other.wakers);
-        self.garbage.objects.append(&mut other.garbage.objects);
-        self.garbage.events.append(&mut other.garbage.events);
-        self.garbage.batches.append(&mut other.garbage.batches);
+    pub(crate) fn merge(&mut self, other: Self) {
+        append(&mut self.wakers, other.wakers);
+        append(&mut self.garbage.objects, other.garbage.objects);
+        append(&mut self.garbage.events, other.garbage.events);
+        append(&mut self.garbage.batches, other.garbage.batches);
     }
 
     /// Does them; call it without a lock held.
@@ -63,6 +63,15 @@ impl<K> Deferred<K> {
         discard_each(objects);
         events.into_iter().for_each(discard_event);
         drop(batches); // each takes care of its own events
+    }
+}
+
+/// Mostly there is one handler, and so nothing to append to: no memory is asked for then.
+fn append<T>(to: &mut Vec<T>, mut more: Vec<T>) {
+    if to.is_empty() {
+        *to = more;
+    } else {
+        to.append(&mut more);
     }
 }
 

@@ -39,23 +39,10 @@ impl Judged {
     #[must_use = "drop it after the lock is released: it may hold the last of the user's filters"]
     pub(in crate::informer::shared) fn renew<K: Object>(&mut self, views: &[ViewState<K>]) -> Self {
         let mut known = std::mem::take(&mut self.columns);
-        self.columns.reserve(views.len());
-        for view in views {
+        self.columns.extend(views.iter().map(|view| {
             let at = known.iter().position(|column| column.is_of(view));
-            self.columns.push(
-                at.map_or_else(
-                    || Column {
-                        id: view.id,
-                        generation: view.generation,
-                        criteria: (view.stage != Stage::Waiting && !view.criteria.shows_all())
-                            .then(|| Arc::clone(&view.criteria)),
-                        first: None,
-                        rest: Vec::new(),
-                    },
-                    |at| known.swap_remove(at),
-                ),
-            );
-        }
+            at.map_or_else(|| Column::new(view), |at| known.swap_remove(at))
+        }));
         Self { columns: known }
     }
 
@@ -63,17 +50,33 @@ impl Judged {
     pub(in crate::informer::shared) fn ask<K: Object>(&mut self, changes: &[Change<K>]) {
         for column in self.columns.iter_mut().filter(|column| column.first.is_none()) {
             let Some(criteria) = &column.criteria else { continue };
-            let mut verdicts = changes.iter().map(|change| match change {
+            let verdict = |change: &Change<K>| match change {
                 Change::Upsert { object, .. } => criteria.judge(&**object),
                 Change::Delete { .. } => Verdict::Hidden,
-            });
-            column.first = verdicts.next();
-            column.rest.extend(verdicts);
+            };
+            let Some((first, rest)) = changes.split_first() else {
+                continue;
+            };
+            column.first = Some(verdict(first));
+            if !rest.is_empty() {
+                column.rest.extend(rest.iter().map(verdict));
+            }
         }
     }
 }
 
 impl Column {
+    fn new<K: Object>(view: &ViewState<K>) -> Self {
+        let asks = view.stage != Stage::Waiting && !view.criteria.shows_all();
+        Self {
+            id: view.id,
+            generation: view.generation,
+            criteria: asks.then(|| Arc::clone(&view.criteria)),
+            first: None,
+            rest: Vec::new(),
+        }
+    }
+
     fn is_of<K: Object>(&self, view: &ViewState<K>) -> bool {
         self.id == view.id && self.generation == view.generation
     }
