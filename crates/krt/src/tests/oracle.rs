@@ -12,6 +12,7 @@ mod build;
 mod check;
 mod drive;
 mod history;
+mod matcher;
 mod model;
 mod program;
 mod shrink;

@@ -103,15 +103,15 @@ fn query<'q>(node: &'q Node, conditions: &'q [Condition]) -> Query<'q, Object> {
         Condition::Thirds(_) => query,
         Condition::Where(least) => {
             let least = *least;
-            query.where_(move |object| is_at_least(&least, object))
+            query.where_(move |object| is_at_least(least, object))
         }
-        Condition::WhereWith(least) => query.where_with(*least, is_at_least),
+        Condition::WhereWith(least) => query.where_with(*least, |least, object| is_at_least(*least, object)),
     })
 }
 
-fn is_at_least(least: &i64, object: &Object) -> bool {
+fn is_at_least(least: i64, object: &Object) -> bool {
     object.brittle.at(Break::Filter);
-    object.value >= *least
+    object.value >= least
 }
 
 fn half(object: &Object) -> i64 {

@@ -7,23 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::brittle::{Break, Brittle};
 use super::history::{Edit, History, Kind, Nested, Object, Recipe};
-use super::program::{self, Condition, Reader};
-use crate::{LabelSelector, Labels, Requirement};
-
-/// What one fetch asked.
-#[derive(Debug, Clone)]
-struct Asked {
-    target: usize,
-    conditions: Vec<Condition>,
-    ask: Want,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Want {
-    Objects,
-    Exists,
-    Halves,
-}
+use super::matcher::{Asked, Naive};
+use super::program;
 
 /// What is known of an input since its last run.
 #[derive(Debug, Default, Clone)]
@@ -72,10 +57,10 @@ pub(super) struct Node {
 /// State that is no collection.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
-struct State {
+pub(super) struct State {
     is_protected: bool,
     /// As of the present epoch, and as it was written.
-    value: i64,
+    pub(super) value: i64,
     latest: i64,
     is_written: bool,
     marked: bool,
@@ -94,67 +79,6 @@ pub(super) struct Model {
     epoch: u64,
     /// The runs of the present epoch: (collection, input).
     pub(super) runs: Vec<(usize, String)>,
-}
-
-fn selects(selector: &LabelSelector, labels: &Labels) -> bool {
-    let meets = |one: &Requirement| match one {
-        Requirement::In(key, values) => values.iter().any(|value| labels.get(key) == Some(value)),
-        Requirement::NotIn(key, values) => values.iter().all(|value| labels.get(key) != Some(value)),
-        Requirement::Exists(key) => labels.get(key).is_some(),
-        Requirement::DoesNotExist(key) => labels.get(key).is_none(),
-    };
-    let has = |(key, value): (&String, &String)| labels.get(key) == Some(value);
-    selector.match_labels.iter().all(has) && selector.match_expressions.iter().all(meets)
-}
-
-fn matches(condition: &Condition, object: &Object) -> bool {
-    let has = |labels: &Labels, wanted: &Labels| wanted.iter().all(|(key, value)| labels.get(key) == Some(value));
-    let (namespace, name) = Object::namespace_and_name(&object.key);
-    match condition {
-        Condition::Key(key) => object.key == *key,
-        Condition::Keys(keys) => keys.contains(&object.key),
-        Condition::Name(wanted) => name == wanted,
-        Condition::Namespace(wanted) => namespace == wanted,
-        Condition::Labels(wanted) => has(&object.labels, wanted),
-        Condition::Selecting(labels) => object.selector.as_ref().is_some_and(|own| selects(own, labels)),
-        Condition::SelectingNonEmpty(labels) => object.selector.as_ref().is_some_and(|own| {
-            let is_empty = own.match_labels.is_empty() && own.match_expressions.is_empty();
-            !is_empty && selects(own, labels)
-        }),
-        Condition::Thirds(third) => object.value.rem_euclid(3) == *third && !object.brittle.breaks_at(Break::Index),
-        Condition::Where(least) | Condition::WhereWith(least) => object.value >= *least,
-    }
-}
-
-impl Asked {
-    /// `None`: a closure panics, which is asked only about what everything else lets through.
-    fn is_match(&self, object: Option<&Object>) -> Option<bool> {
-        let Some(object) = object else {
-            return Some(false);
-        };
-        let is_closure = |one: &&Condition| matches!(one, Condition::Where(_) | Condition::WhereWith(_));
-        let (closures, others): (Vec<_>, Vec<_>) = self.conditions.iter().partition(is_closure);
-        if closures.is_empty() || !others.iter().all(|one| matches(one, object)) {
-            return Some(others.iter().all(|one| matches(one, object)));
-        }
-        let breaks = object.brittle.breaks_at(Break::Filter);
-        (!breaks).then(|| closures.iter().all(|one| matches(one, object)))
-    }
-
-    /// Whether a change concerns who asked. What panics concerns him.
-    fn is_concerned(&self, old: Option<&Object>, new: Option<&Object>) -> bool {
-        let (Some(before), Some(after)) = (self.is_match(old), self.is_match(new)) else {
-            return true;
-        };
-        let breaks = |one: Option<&Object>| one.is_some_and(|one| one.brittle.breaks_at(Break::Projection));
-        let halves_differ =
-            || breaks(old) || breaks(new) || old.map(|one| one.value / 2) != new.map(|one| one.value / 2);
-        match self.ask {
-            Want::Objects => before || after,
-            Want::Exists => before != after,
-            Want::Halves => before != after || (before && halves_differ()),
-        }
-    }
 }
 
 /// Whether an object counts as another one. The same one counts as itself, whatever its equality does.
@@ -176,63 +100,6 @@ fn first(objects: &[&Object], _: bool) -> Result<Option<Object>, ()> {
 
 fn merge(objects: &[&Object], panics: bool) -> Result<Option<Object>, ()> {
     catch_unwind(AssertUnwindSafe(|| program::merge(objects, panics))).map_err(drop)
-}
-
-/// Reads the model, and notes what is asked.
-struct Naive<'a> {
-    nodes: &'a [Node],
-    all: &'a [State],
-    asked: Vec<Asked>,
-    states: Vec<usize>,
-    discarded: bool,
-}
-
-impl Naive<'_> {
-    fn ask(&mut self, target: usize, conditions: &[Condition], ask: Want) -> Vec<Object> {
-        let asked = Asked {
-            target,
-            conditions: conditions.to_vec(),
-            ask,
-        };
-        let objects = self.nodes[target].content.values();
-        let matched = objects.map(|object| (object, asked.is_match(Some(object))));
-        let matched: Vec<_> = matched.collect();
-        self.asked.push(asked);
-        let matched = matched
-            .into_iter()
-            .map(|(object, is_match)| (object, is_match.expect("a filter panics")));
-        let found = matched.filter(|(_, is_match)| *is_match);
-        found.map(|(object, _)| object.clone()).collect()
-    }
-}
-
-impl Reader for Naive<'_> {
-    fn objects(&mut self, target: usize, conditions: &[Condition]) -> Vec<Object> {
-        self.ask(target, conditions, Want::Objects)
-    }
-
-    fn exists(&mut self, target: usize, conditions: &[Condition]) -> bool {
-        !self.ask(target, conditions, Want::Exists).is_empty()
-    }
-
-    fn halves(&mut self, target: usize, conditions: &[Condition]) -> Vec<i64> {
-        self.ask(target, conditions, Want::Halves)
-            .iter()
-            .map(|one| {
-                assert!(!one.brittle.breaks_at(Break::Projection), "a projection panics");
-                one.value / 2
-            })
-            .collect()
-    }
-
-    fn state(&mut self, number: usize) -> i64 {
-        self.states.push(number);
-        self.all[number].value
-    }
-
-    fn discard(&mut self) {
-        self.discarded = true;
-    }
 }
 
 impl Model {
