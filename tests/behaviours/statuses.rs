@@ -126,7 +126,7 @@ impl Program {
     async fn apply(&self, manager: &str, name: &str, type_: &str) -> Service {
         let time = "2026-01-01T00:00:00Z";
         let condition =
-            json!({"type": type_, "status": "True", "reason": "Theirs", "message": "", "lastTransitionTime": time});
+            json!({"type": type_, "status": "False", "reason": "Theirs", "message": "", "lastTransitionTime": time});
         let (key, params) = (key(&self.namespace, name), PatchParams::apply(manager).force());
         let patch = Patch::Apply(json!({
             "apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "status": {"conditions": [condition]},
@@ -293,6 +293,8 @@ async fn status_that_is_always_undone_is_reported(server: Server) {
     while program.writer.stats().contended == 0 {
         if program.writer.stats().written > undone {
             undone += 1;
+            // So that the time of our condition is another one each time.
+            program.clock.fetch_add(60, Ordering::Relaxed);
             program.apply("rude", "web", "Ready").await;
         }
         program.stepper.settle();

@@ -77,6 +77,8 @@ enum Plan<K> {
         live: Arc<K>,
         /// The fields; without any, those of the last time are given up.
         status: Option<Value>,
+        /// What is written, for the pace.
+        content: u64,
     },
 }
 
@@ -115,8 +117,8 @@ where
                 Ok(Action::Done)
             }
             Plan::Wait(time) => Ok(Action::RequeueAfter(time)),
-            Plan::Write { live, status } => {
-                let written = self.write(key, &live, status).await;
+            Plan::Write { live, status, content } => {
+                let written = self.write(key, &live, status, content).await;
                 written.inspect_err(|_| Counters::count(&self.writer.counters.failed))?;
                 Ok(Action::Done)
             }
@@ -139,7 +141,9 @@ where
                     prepare(&live, &mut status);
                 }
                 let status = without_nulls(serde_json::to_value(&status)?);
-                self.plan_status(key, live, &now, status)
+                // Without what is new each time it is prepared, such as times.
+                let content = self.hash(&serde_json::to_value(desired.status())?);
+                self.plan_status(key, live, &now, status, content)
             }
             Desired::Nothing if has_fields(&now) && self.may_be_ours(&live) => self.plan_release(key, live),
             Desired::Nothing | Desired::Unknown => Plan::Nothing,
@@ -181,7 +185,7 @@ where
         answer.unwrap_or(object)
     }
 
-    fn plan_status(&self, key: &ObjectKey, live: Arc<K>, now: &Value, status: Value) -> Plan<K> {
+    fn plan_status(&self, key: &ObjectKey, live: Arc<K>, now: &Value, status: Value, content: u64) -> Plan<K> {
         let mut memories = self.memories.lock();
         if status == *now {
             // It may be somebody else who wrote the same: there is something to give up again.
@@ -196,7 +200,7 @@ where
         if confirmed.is_some_and(|(applied, led_to)| *applied == status && led_to == now) {
             return Plan::Nothing;
         }
-        let turn = memory.pace.ask(Instant::now(), self.hash(&status));
+        let turn = memory.pace.ask(Instant::now(), content);
         drop(memories);
         self.take_turn(
             key,
@@ -204,6 +208,7 @@ where
             Plan::Write {
                 live,
                 status: Some(status),
+                content,
             },
         )
     }
@@ -214,9 +219,18 @@ where
         if memory.is_released {
             return Plan::Nothing;
         }
-        let turn = memory.pace.ask(Instant::now(), self.hash(&Value::Null));
+        let content = self.hash(&Value::Null);
+        let turn = memory.pace.ask(Instant::now(), content);
         drop(memories);
-        self.take_turn(key, turn, Plan::Write { live, status: None })
+        self.take_turn(
+            key,
+            turn,
+            Plan::Write {
+                live,
+                status: None,
+                content,
+            },
+        )
     }
 
     fn take_turn(&self, key: &ObjectKey, turn: Turn, plan: Plan<K>) -> Plan<K> {
@@ -254,7 +268,13 @@ where
             })
     }
 
-    async fn write(&self, key: &ObjectKey, live: &Arc<K>, status: Option<Value>) -> Result<(), WriteError> {
+    async fn write(
+        &self,
+        key: &ObjectKey,
+        live: &Arc<K>,
+        status: Option<Value>,
+        content: u64,
+    ) -> Result<(), WriteError> {
         let writer = &*self.writer;
         let resource = K::api_resource(&<K as Object>::DynamicType::default());
         let mut fields = json!({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {}});
@@ -283,7 +303,7 @@ where
         });
         let led_to = (writer.live)(&answer).map(without_nulls);
         let is_effective = version(&*answer) != version(&**live);
-        let content = is_effective.then(|| self.hash(status.as_ref().unwrap_or(&Value::Null)));
+        let content = is_effective.then_some(content);
         let kept = is_newer(&*answer, &**live).then_some(answer);
 
         let mut memories = self.memories.lock();
