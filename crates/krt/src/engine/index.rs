@@ -3,8 +3,8 @@
 //! # Design
 //!
 //! Values are interned: each has an id for as long as an object has it, as readers see the object, a dependency asks for it, or a query
-//! is on its way. Postings and dependencies then deal in numbers. Values that nobody holds are swept when there may be as many of them as of others, so
-//! that the cost of a sweep is paid by the inserts before it.
+//! is on its way. Postings and dependencies then deal in numbers. Values that nobody holds are swept when there may be as many of them
+//! as of others, so that the cost of a sweep is paid by the inserts before it.
 
 use std::borrow::Borrow;
 use std::hash::Hash;

@@ -202,15 +202,12 @@ where
         }
         let turn = memory.pace.ask(Instant::now(), content);
         drop(memories);
-        self.take_turn(
-            key,
-            turn,
-            Plan::Write {
-                live,
-                status: Some(status),
-                content,
-            },
-        )
+        let write = Plan::Write {
+            live,
+            status: Some(status),
+            content,
+        };
+        self.take_turn(key, turn, write)
     }
 
     fn plan_release(&self, key: &ObjectKey, live: Arc<K>) -> Plan<K> {
@@ -219,23 +216,16 @@ where
         if memory.is_released {
             return Plan::Nothing;
         }
-        let content = self.hash(&Value::Null);
+        let (status, content) = (None, self.hash(&Value::Null));
         let turn = memory.pace.ask(Instant::now(), content);
         drop(memories);
-        self.take_turn(
-            key,
-            turn,
-            Plan::Write {
-                live,
-                status: None,
-                content,
-            },
-        )
+        self.take_turn(key, turn, Plan::Write { live, status, content })
     }
 
-    fn take_turn(&self, key: &ObjectKey, turn: Turn, plan: Plan<K>) -> Plan<K> {
+    /// The write if it is its turn, and otherwise how long it waits.
+    fn take_turn(&self, key: &ObjectKey, turn: Turn, write: Plan<K>) -> Plan<K> {
         let Turn::After(wait, news) = turn else {
-            return plan;
+            return write;
         };
         let writer = &*self.writer.name;
         match news {
