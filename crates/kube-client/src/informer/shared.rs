@@ -15,8 +15,8 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 use std::task::Waker;
 
-use self::changes::Fills;
 pub(crate) use self::changes::Received;
+use self::changes::{Fills, Prepared};
 use self::views::ViewState;
 pub(crate) use self::waits::Wait;
 use crate::event::Event;
@@ -31,11 +31,14 @@ use crate::informer::returns::Returns;
 use crate::informer::store::Store;
 use crate::key::KeyRef;
 use crate::object::Object;
-use crate::sync::{RwLock, Waiters, wake_all};
+use crate::sync::{Mutex, RwLock, Waiters, wake_all};
 
 /// The synchronous core of an informer.
 pub(crate) struct Shared<K: Object> {
+    // Lock order: this one, then `prepared`.
     state: RwLock<State<K>>,
+    // What the last step was prepared for, if no step is under way.
+    prepared: Mutex<Prepared<K>>,
     returns: Arc<Returns<K>>,
 }
 
@@ -44,6 +47,9 @@ struct State<K: Object> {
     // Those who are told of everything; those who look through a filter are in `views`.
     handlers: Vec<Arc<HandlerQueue<K>>>,
     views: Vec<ViewState<K>>,
+    // Counts what changes what a step has to be prepared for: an index or a view that comes, a view that goes or whose filters make
+    // a step. 0 only if there never was any.
+    epoch: u64,
     // The number of the view made last.
     last_view: u64,
     // Invariant: never empty; sorted by namespace; objects of a section are changed through it alone.
@@ -90,6 +96,7 @@ impl<K: Object> Shared<K> {
                 store: Store::new(),
                 handlers: Vec::new(),
                 views: Vec::new(),
+                epoch: 0,
                 last_view: 0,
                 unfilled: sections.len(),
                 excused: false,
@@ -97,6 +104,7 @@ impl<K: Object> Shared<K> {
                 stopped: false,
                 waiters: Waiters::default(),
             }),
+            prepared: Mutex::default(),
             returns: Arc::default(),
         }
     }
@@ -253,7 +261,10 @@ impl<K: Object> Shared<K> {
                         _ => id,
                     }
                 }
-                None => state.store.push_index(def.clone()),
+                None => {
+                    state.epoch += 1;
+                    state.store.push_index(def.clone())
+                }
             }
         };
         // From here on the writer sets the values of what it changes; we compute those of what was there before. Two

@@ -45,8 +45,10 @@ impl Fills {
     }
 }
 
-/// What the changes of one step were prepared for.
-struct Prepared<K> {
+/// What the changes of one step are prepared for, and what the filters say of them. Kept from step to step.
+pub(super) struct Prepared<K> {
+    // That of the state for which it is: see `State::epoch`.
+    epoch: u64,
     // Each upsert has the values of these indexes, in this order.
     defs: Vec<IndexDef<K>>,
     judged: Judged,
@@ -55,6 +57,7 @@ struct Prepared<K> {
 impl<K> Default for Prepared<K> {
     fn default() -> Self {
         Self {
+            epoch: 0,
             defs: Vec::new(),
             judged: Judged::default(),
         }
@@ -99,39 +102,45 @@ impl<K: Object> Shared<K> {
         let mut progressed = state.progressed(at, &outcome, Source::Watch);
         let mut deferred = state.publish(outcome, Fills::Nothing, Some(&self.returns));
         deferred.wakers.append(&mut progressed);
+        let unused = self.keep(prepared, &mut state);
         drop(state);
+        drop(unused);
         deferred.run();
     }
 
-    /// Prepares changes, and gives the lock under which they still are. What is given first is to be dropped last: it may hold the
-    /// last of the user's functions.
+    /// Prepares changes, and gives the lock under which they still are. What is given first is to be [kept](Self::keep), or dropped
+    /// without the lock: it may hold the last of the user's functions.
     fn prepare(&self, changes: &mut [Change<K>]) -> (Prepared<K>, RwLockWriteGuard<'_, State<K>>) {
-        let mut prepared = Prepared::default();
+        // As the last step left it, which nearly always still holds. Another reflector may have it: then this one begins anew.
+        let mut prepared = std::mem::take(&mut *self.prepared.lock());
+        prepared.judged.begin();
         loop {
-            self.prepare_more(&mut prepared, changes);
+            prepared.compute(changes);
             let state = self.state.write();
-            if state.has_prepared(&prepared) {
+            if prepared.epoch == state.epoch {
+                debug_assert!(
+                    prepared.is_current(&state),
+                    "the epoch did not move with an index or a view"
+                );
                 return (prepared, state);
             }
+            let outdated = prepared.renew(&state);
+            drop(state);
+            drop(outdated);
         }
     }
 
-    /// Adds the values of indexes that are new, and what the filters say that were not asked yet. Runs user code: no lock is held.
-    fn prepare_more(&self, prepared: &mut Prepared<K>, changes: &mut [Change<K>]) {
-        let Prepared { defs, judged } = prepared;
-        let known = defs.len();
-        let outdated = {
-            let state = self.state.read();
-            defs.extend(state.store.indexes().skip(known).cloned());
-            (!judged.is_current(&state.views)).then(|| judged.renew(&state.views))
-        };
-        drop(outdated);
-        for change in &mut *changes {
-            if let Change::Upsert { object, values } = change {
-                values.extend(defs[known..].iter().map(|def| def.values(object)));
-            }
-        }
-        judged.ask(changes);
+    /// Keeps what a step was prepared for, for the next one. Under the lock: a view that ends later finds it here. What this gives
+    /// back is to be dropped without the lock.
+    #[must_use = "drop it after the lock is released: it may hold the last of the user's functions"]
+    fn keep(&self, prepared: Prepared<K>, _state: &mut State<K>) -> Prepared<K> {
+        std::mem::replace(&mut *self.prepared.lock(), prepared)
+    }
+
+    /// Gives back what is kept for the next step, filters of views that ended among it. A step that is under way finds out by itself.
+    #[must_use = "drop it without a lock held: it may hold the last of the user's functions"]
+    pub(super) fn take_prepared(&self) -> Prepared<K> {
+        std::mem::take(&mut *self.prepared.lock())
     }
 
     /// Only a section's resource version moved (a bookmark).
@@ -206,7 +215,9 @@ impl<K: Object> Shared<K> {
         if fills != Fills::Nothing {
             deferred.wakers.append(&mut state.waiters.take());
         }
+        let unused = self.keep(prepared, &mut state);
         drop(state);
+        drop(unused);
         deferred.run();
     }
 
@@ -248,12 +259,32 @@ impl<K: Object> Shared<K> {
     }
 }
 
-impl<K: Object> State<K> {
-    /// Whether changes can be committed: nothing was added meanwhile that has to be computed for them, and no filter moved on.
-    fn has_prepared(&self, prepared: &Prepared<K>) -> bool {
-        self.store.indexes().len() == prepared.defs.len() && prepared.judged.is_current(&self.views)
+impl<K: Object> Prepared<K> {
+    /// Adds the values of indexes that are new, and what the filters say that were not asked yet. Runs user code: no lock is held.
+    fn compute(&mut self, changes: &mut [Change<K>]) {
+        for change in &mut *changes {
+            if let Change::Upsert { object, values } = change {
+                values.extend(self.defs[values.len()..].iter().map(|def| def.values(object)));
+            }
+        }
+        self.judged.ask(changes);
     }
 
+    /// Notes what there is to compute and to ask; gives back what is no longer.
+    #[must_use = "drop it after the lock is released: it may hold the last of the user's filters"]
+    fn renew(&mut self, state: &State<K>) -> Judged {
+        self.epoch = state.epoch;
+        self.defs.extend(state.store.indexes().skip(self.defs.len()).cloned());
+        self.judged.renew(&state.views)
+    }
+
+    /// Whether it is for all the indexes and views that there are, as they are.
+    fn is_current(&self, state: &State<K>) -> bool {
+        state.store.indexes().len() == self.defs.len() && self.judged.is_current(&state.views)
+    }
+}
+
+impl<K: Object> State<K> {
     /// Pushes the events to every handler, to be given back to `returns`.
     fn publish(&mut self, outcome: Outcome<K>, fills: Fills, returns: Option<&Arc<Returns<K>>>) -> Deferred<K> {
         let mut deferred = Deferred::default();

@@ -17,12 +17,15 @@ impl Slots {
         self.len
     }
 
+    // Asked for each event by code that is compiled in the user's crate, as `set` is.
+    #[inline]
     pub(super) fn contains(&self, slot: u32) -> bool {
         let (word, bit) = place(slot);
         self.words.get(word).is_some_and(|word| word & bit != 0)
     }
 
     /// Puts the slot in or takes it out; whether it was in.
+    #[inline]
     pub(super) fn set(&mut self, slot: u32, to: bool) -> bool {
         let (at, bit) = place(slot);
         if at >= self.words.len() {

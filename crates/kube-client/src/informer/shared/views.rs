@@ -7,7 +7,8 @@
 //! without a lock:
 //!
 //! - A change of the store is judged first and committed under the lock if every view is still at the *generation* under
-//!   which it was judged; otherwise those that moved on are judged again ([`Judged`]).
+//!   which it was judged; otherwise those that moved on are judged again ([`Judged`]). One number tells whether any did: the
+//!   state's epoch.
 //! - A step of a filter begins a new generation, then looks at the objects that it may concern: collects them, asks, and
 //!   commits if the generation is still the same; otherwise all over again ([`Shared::filter_changed`]). An object that
 //!   changed meanwhile is left alone: its own change was judged under this generation.
@@ -320,6 +321,7 @@ impl<K: Object> Shared<K> {
         let claim = {
             let mut state = self.state.write();
             state.last_view += 1;
+            state.epoch += 1;
             let id = ViewId(state.last_view);
             let claim = Arc::new(Claim {
                 shared: Arc::clone(self),
@@ -374,9 +376,16 @@ impl<K: Object> Shared<K> {
     pub(super) fn drop_unused_views(&self) {
         let ended: Vec<ViewState<K>> = {
             let mut state = self.state.write();
-            state.views.extract_if(.., |view| !view.is_used()).collect()
+            let ended: Vec<ViewState<K>> = state.views.extract_if(.., |view| !view.is_used()).collect();
+            state.epoch += u64::from(!ended.is_empty());
+            ended
         };
-        discard_each(ended); // filters and their subscriptions are the user's: not under the lock
+        if ended.is_empty() {
+            return;
+        }
+        // Filters and their subscriptions are the user's: not under the lock.
+        drop(self.take_prepared());
+        discard_each(ended);
     }
 
     /// Adds a handler to a view and hands it the state of this instant. False if stopped: then it was only told so.

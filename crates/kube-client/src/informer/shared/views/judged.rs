@@ -1,10 +1,12 @@
 //! What the filters of each view say of the changes of one step, asked before the lock is taken.
+//!
+//! What there is to ask is kept from step to step: noting it anew for each event costs as much as the question.
 
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::{Stage, ViewId, ViewState};
+use super::{KEEP_BUFFER, Stage, ViewId, ViewState};
 use crate::event::Event;
 use crate::informer::store::Change;
 use crate::informer::view::criteria::{Criteria, Verdict};
@@ -29,7 +31,7 @@ struct Column {
 }
 
 impl Judged {
-    /// Whether these are all views, each at the generation under which it was asked.
+    /// Whether these are all views, each at the generation under which it is asked.
     pub(in crate::informer::shared) fn is_current<K: Object>(&self, views: &[ViewState<K>]) -> bool {
         let same = |(column, view): (&Column, &ViewState<K>)| column.is_of(view);
         self.columns.len() == views.len() && self.columns.iter().zip(views).all(same)
@@ -44,6 +46,15 @@ impl Judged {
             at.map_or_else(|| Column::new(view), |at| known.swap_remove(at))
         }));
         Self { columns: known }
+    }
+
+    /// Forgets the answers of the last step, not what there is to ask.
+    pub(in crate::informer::shared) fn begin(&mut self) {
+        for column in &mut self.columns {
+            column.first = None;
+            column.rest.clear();
+            column.rest.shrink_to(KEEP_BUFFER);
+        }
     }
 
     /// Asks what was not asked yet. Runs user code: no lock is held.

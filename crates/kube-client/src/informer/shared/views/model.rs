@@ -129,6 +129,11 @@ fn model_view_made_and_dropped_amid_changes() {
         }
         assert_eq!(shared.views(), 0);
         assert!(shared.handler_stats().is_empty());
+        assert_eq!(
+            Arc::strong_count(&filter),
+            1,
+            "a step keeps the filter of a view that ended"
+        );
     });
 }
 

@@ -46,7 +46,9 @@ impl<K: Object> Shared<K> {
             };
             view.generation += 1;
             view.dirty.add(change);
-            !std::mem::replace(&mut view.passing, true)
+            let ours = !std::mem::replace(&mut view.passing, true);
+            state.epoch += 1;
+            ours
         };
         if ours {
             self.run_passes(id);
@@ -109,6 +111,7 @@ impl<K: Object> Shared<K> {
                 view.stage = Stage::Priming;
                 view.generation += 1;
                 generation = view.generation;
+                state.epoch += 1;
             }
         }
         let state = self.state.read();

@@ -532,6 +532,11 @@ fn view_lives_as_long_as_it_is_used() {
     queue.remove();
     shared.unregister(&queue);
     assert_eq!((shared.views(), filter.subscribers.len()), (0, 0));
+    assert_eq!(
+        Arc::strong_count(&filter),
+        1,
+        "what steps keep for the next one keeps no filter"
+    );
 
     let last = shared.view(criteria(&filter));
     let queue = register(&last);
