@@ -1,10 +1,12 @@
 //! From the bytes of a response body to objects, each decoded once, straight from the buffer.
 //!
 //! `inflate` unpacks a compressed body; `lean` skips `managedFields` while decoding; `list` cuts the elements of a list body
-//! out of its chunks; `lines` cuts a watch body into lines; `event` decodes one of them. Nothing here knows of stores or
+//! out of its chunks, with `cut`, and decodes them, in `heap` that is asked for ahead; `lines` cuts a watch body into lines; `event` decodes one of them. Nothing here knows of stores or
 //! retries.
 
+mod cut;
 pub(crate) mod event;
+pub(crate) mod heap;
 pub(crate) mod inflate;
 pub(crate) mod lean;
 pub(crate) mod lines;

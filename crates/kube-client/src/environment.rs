@@ -17,7 +17,7 @@ use crate::client::Tune;
 use crate::error::{WatchError, WatchErrorKind};
 use crate::informer::deferred::discard;
 use crate::informer::options::Namespaces;
-use crate::informer::reflector::Packed;
+use crate::informer::reflector::{Helpers, Packed};
 use crate::informer::{InformerId, metrics};
 
 /// Called with each failure of each informer.
@@ -35,6 +35,8 @@ pub(crate) struct Environment {
     // What informers of namespaced kinds may cover.
     pub(crate) namespaces: Namespaces,
     pub(crate) on_watch_error: Option<WatchErrorHandler>,
+    // Threads that help to decode lists.
+    pub(crate) helpers: Helpers,
     // Notified when an informer appears, fills, fails or stops.
     pub(crate) changed: Arc<Notify>,
     // The metrics' meaning was told to the recorder.

@@ -2,6 +2,8 @@
 
 use bytes::Bytes;
 
+use crate::decode::list::room;
+
 /// The longest line that is accepted. The server's storage refuses objects of more than a few MiB.
 const LONGEST: usize = 64 << 20;
 
@@ -56,6 +58,53 @@ impl Lines {
             self.partial = Vec::new(); // do not keep the room of one giant for ever
         }
         Ok(Some(result))
+    }
+}
+
+/// Lines of a streaming list that are decoded together.
+#[derive(Debug)]
+pub(crate) struct LinePiece {
+    text: Vec<u8>,
+    // How much text makes a piece.
+    piece: usize,
+}
+
+impl LinePiece {
+    pub(crate) fn new(piece: usize) -> Self {
+        Self {
+            text: Vec::new(),
+            piece,
+        }
+    }
+
+    /// Takes a line that is about an object of the list, as servers write it; not any other.
+    pub(crate) fn push(&mut self, line: &[u8]) -> bool {
+        let is_object = line.starts_with(br#"{"type":"ADDED","#);
+        if is_object {
+            if self.text.is_empty() {
+                self.text.reserve(room(self.piece));
+            }
+            self.text.extend_from_slice(line);
+            self.text.push(b'\n');
+        }
+        is_object
+    }
+
+    /// What was pushed since the last time.
+    pub(crate) fn take(&mut self) -> Self {
+        std::mem::replace(self, Self::new(self.piece))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.text.len() >= self.piece
+    }
+
+    pub(crate) fn lines(&self) -> impl Iterator<Item = &[u8]> {
+        self.text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty())
     }
 }
 

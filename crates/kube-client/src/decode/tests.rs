@@ -13,7 +13,7 @@ use super::*;
 use crate::decode::event::WatchEvent;
 use crate::decode::inflate::Inflate;
 use crate::decode::lines::Lines;
-use crate::decode::list::ListReader;
+use crate::decode::list::{ListReader, PIECE, Piece};
 use crate::testing::Item;
 
 /// Escapes of every kind, characters of one to four bytes, brackets in texts, managed fields, a number at the end.
@@ -52,12 +52,13 @@ fn gzip(texts: &[&[u8]]) -> Vec<u8> {
 fn read_list<K: Object + Debug>(pieces: &[&[u8]], inflate: Inflate, decoder: &Decoder<K>) -> Vec<String> {
     let mut seen = Vec::new();
     let mut each = |object: Result<Arc<K>, Undecodable>| seen.push(format!("{object:?}"));
-    let (mut reader, mut inflate) = (ListReader::new(), inflate);
+    let mut decode = |piece: Piece| piece.decode(decoder, &mut each).unwrap();
+    let (mut reader, mut inflate) = (ListReader::new(1), inflate);
     for piece in pieces {
         let unpacked = inflate.push(piece).unwrap();
-        reader.push(&unpacked, decoder, &mut each).unwrap();
+        reader.push(&unpacked, &mut decode).unwrap();
     }
-    let meta = reader.finish(decoder, &mut each).unwrap();
+    let meta = reader.finish(&mut decode).unwrap();
     seen.push(format!("{meta:?}"));
     seen
 }
@@ -196,10 +197,11 @@ fn errors_do_not_quote_whole_objects() {
     };
     let mut listed = Vec::new();
     let mut each = |item: Result<Arc<ConfigMap>, Undecodable>| listed.push(item.unwrap_err());
-    let mut reader = ListReader::new();
+    let mut reader = ListReader::new(PIECE);
     let body = format!(r#"{{"metadata":{{}},"items":[{object}]}}"#);
-    reader.push(body.as_bytes(), &decoder, &mut each).unwrap();
-    reader.finish(&decoder, &mut each).unwrap();
+    let mut decode = |piece: Piece| piece.decode(&decoder, &mut each).unwrap();
+    reader.push(body.as_bytes(), &mut decode).unwrap();
+    reader.finish(&mut decode).unwrap();
     let no_event = decoder.event(format!(r#"{{"type":"BOOKMARK","object":"{long}"}}"#).as_bytes());
     for error in [
         &alone.error,

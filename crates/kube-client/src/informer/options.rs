@@ -9,6 +9,7 @@ use std::time::Duration;
 use kube::core::{ApiResource, Expression, Selector};
 use serde::Serialize;
 
+use crate::decode::list::PIECE;
 use crate::informer::transform::Transform;
 use crate::object::{Object, Representation, Scope};
 
@@ -162,6 +163,8 @@ pub(crate) struct Tuning {
     pub(crate) page_size: u32,
     pub(crate) on_undecodable: OnUndecodable,
     pub(crate) silence: Duration,
+    // How much text of a list makes a piece that is decoded by itself. Tests make it small.
+    pub(crate) piece: usize,
 }
 
 impl Default for Tuning {
@@ -172,6 +175,7 @@ impl Default for Tuning {
             page_size: 500,
             on_undecodable: OnUndecodable::Skip,
             silence: Duration::from_secs(30),
+            piece: PIECE,
         }
     }
 }

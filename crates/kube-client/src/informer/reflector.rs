@@ -10,7 +10,7 @@
 //! ```
 //!
 //! `follow_up` decides what is next, `list` fetches the whole state in either form, `watch` follows changes, `request` makes a
-//! request, `answer` sends it, `connection` is one open watch, `failure` classes what goes wrong, `backoff` paces, `version` compares,
+//! request, `answer` sends it, `crew` shares the decoding of a list out, `connection` is one open watch, `failure` classes what goes wrong, `backoff` paces, `version` compares,
 //! `tell` shows it all. The machine is one future without a task of its own; a stop drops it at whatever it awaits, which is safe
 //! because the cache only ever changes between two awaits.
 //!
@@ -20,6 +20,7 @@
 mod answer;
 mod backoff;
 mod connection;
+mod crew;
 pub(crate) mod failure;
 mod follow_up;
 mod list;
@@ -45,6 +46,7 @@ use crate::informer::options::{InformerId, InformerKey, InitialList, ListMode, T
 use crate::informer::part::Part;
 use crate::informer::reflector::backoff::Backoff;
 use crate::informer::reflector::connection::Connection;
+pub(crate) use crate::informer::reflector::crew::Helpers;
 use crate::informer::reflector::failure::Failures;
 pub(crate) use crate::informer::reflector::request::Packed;
 use crate::informer::reflector::request::Target;
@@ -108,7 +110,7 @@ pub(crate) struct Reflector<K: Object> {
     tuning: Tuning,
     target: Target,
     failures: Failures,
-    decoder: Decoder<K>,
+    decoder: Arc<Decoder<K>>,
     // What this reflector keeps current of the informer.
     shared: Part<K>,
     status: Arc<StatusCell>,
@@ -151,12 +153,12 @@ impl<K: Object> Reflector<K> {
             tuning,
             target: Target::new(key, namespace.map(AsRef::as_ref), env.packed),
             failures: Failures::new(&key.resource, namespace),
-            decoder: Decoder {
+            decoder: Arc::new(Decoder {
                 resource: key.resource.clone(),
                 keep_managed_fields: key.keep_managed_fields,
                 transform,
                 only_in: part.only_in().cloned(),
-            },
+            }),
             status: Arc::clone(part.status()),
             shared: part,
             metrics,

@@ -1,6 +1,7 @@
 //! Fetching the whole state: as pages, or streamed on the watch that then stays open.
 
 use std::cmp::Ordering;
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,16 +9,19 @@ use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 use http_body_util::BodyExt;
 use kube::client::Body;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::decode::Undecodable;
-use crate::decode::event::WatchEvent;
+use crate::decode::event::{NotAnEvent, WatchEvent};
+use crate::decode::heap::HeapAhead;
 use crate::decode::inflate::{Inflate, PACKED_PIECE};
-use crate::decode::list::{ListMeta, ListReader};
+use crate::decode::lines::LinePiece;
+use crate::decode::list::{ListMeta, ListReader, NotAList, Piece};
 use crate::error::{Step, WatchError, WatchErrorKind};
 use crate::informer::deferred::{discard, discard_each};
 use crate::informer::options::OnUndecodable;
 use crate::informer::reflector::connection::{Connection, Read};
+use crate::informer::reflector::crew::Crew;
 use crate::informer::reflector::request::ListAt;
 use crate::informer::reflector::{Reflector, Start, version};
 use crate::informer::relist::Relist;
@@ -32,16 +36,14 @@ pub(super) const NOTHING_NEW: Duration = Duration::from_mins(2);
 /// A list in pages that has not come to its end after so long is given up, whatever it brings: a server keeps a page's place for
 /// five minutes or so. (The server is asked to end a streaming one within ten.)
 const LONGEST_LIST: Duration = Duration::from_mins(30);
-/// The most that is decoded before neighbours on this worker get a turn.
-const PIECE: usize = 16 << 10;
+/// What is whole waits no longer than so long to be decoded with what comes after it: whether a list still brings something new is
+/// known only then.
+const HOLD: Duration = Duration::from_secs(1);
+/// The most that is read at once.
+const CHUNK: usize = 16 << 10;
 /// So many pages in a row without an object that is new to the list, and it is given up. Pages may be empty, where a server
 /// looks through much that does not match; those of a server that goes round in circles are.
 const BARREN_PAGES: u32 = 1000;
-/// About what the objects of a piece take in memory: pods take some five times their JSON. Asked of the allocator in one and
-/// given back before they are made: glibc's grows the heap of a thread that is not the main one by what is asked for, page
-/// by page, with a system call each, and this makes one call of twenty. Below the 128 KiB from which it would map it apart.
-const AHEAD: usize = 96 << 10;
-
 /// A list on its way in.
 struct Incoming<K> {
     relist: Relist<K>,
@@ -53,6 +55,21 @@ struct Incoming<K> {
     objects: usize,
     bytes: usize,
 }
+
+/// A line of a streaming list.
+enum Line<K> {
+    Blank,
+    /// An object, to be decoded with others.
+    Held,
+    /// Anything else, and its length.
+    Event(usize, Result<WatchEvent<K>, NotAnEvent>),
+}
+
+/// The events of the lines of a piece, each with its length.
+type DecodedLines<K> = Vec<(usize, Result<WatchEvent<K>, NotAnEvent>)>;
+
+/// The elements of a piece; and whether it was elements all through.
+type Decoded<K> = (Vec<Result<Arc<K>, Undecodable>>, Result<(), NotAList>);
 
 impl<K: Object> Incoming<K> {
     /// How many different objects have come and were not deleted again.
@@ -144,11 +161,13 @@ impl<K: Object> Reflector<K> {
         incoming: &mut Incoming<K>,
         give_up: Instant,
     ) -> Result<ListMeta, WatchError> {
-        let piece_length = if inflate.is_plain() { PIECE } else { PACKED_PIECE };
+        let piece_length = if inflate.is_plain() { CHUNK } else { PACKED_PIECE };
+        let broken = |error: NotAList| self.no_list(&error);
         let fail = |kind, detail: &str| self.failures.of(Step::List, kind, detail);
-        let mut reader = ListReader::new();
+        let (mut reader, mut crew) = (ListReader::new(self.tuning.piece), Crew::new(&self.env));
         let mut bytes = 0;
         let (mut most, mut stalled) = (incoming.known(), Instant::now() + NOTHING_NEW);
+        let (mut heard, mut flush_at) = (Instant::now(), Instant::now() + HOLD);
         loop {
             // Looked at here as well: a body that is always ready leaves the timeout no turn.
             let now = Instant::now();
@@ -159,15 +178,25 @@ impl<K: Object> Reflector<K> {
                 );
                 return Err(fail(WatchErrorKind::Unfinished, &detail));
             }
-            if now >= stalled {
+            if now >= flush_at || now >= stalled {
+                reader.flush(&mut |piece| self.decode(&mut crew, piece));
+                self.receive_all(&mut crew, incoming).await.map_err(broken)?;
+                flush_at = now + HOLD;
+            }
+            if incoming.known() > most {
+                (most, stalled) = (incoming.known(), now + NOTHING_NEW);
+            } else if now >= stalled {
                 let detail = format!(
                     "what came of a page for {} s was neither its end nor an object that is new to the list",
                     NOTHING_NEW.as_secs()
                 );
                 return Err(fail(WatchErrorKind::Unfinished, &detail));
             }
-            let silent = now + LIST_SILENCE;
-            let limit = silent.min(stalled).min(give_up);
+            let silent = heard + LIST_SILENCE;
+            let mut limit = silent.min(stalled).min(give_up);
+            if reader.holds_elements() {
+                limit = limit.min(flush_at);
+            }
             let chunk = match timeout_at(limit, body.frame()).await {
                 Err(_) if limit == silent => return Err(self.silent(Step::List, LIST_SILENCE)),
                 Err(_) => continue, // to where it is told
@@ -175,25 +204,51 @@ impl<K: Object> Reflector<K> {
                 Ok(Some(Ok(frame))) => frame.into_data().unwrap_or_default(), // trailers say nothing
                 Ok(None) => break,
             };
-            let mut each = |object| self.receive(incoming, object);
+            heard = Instant::now();
             for piece in chunk.chunks(piece_length) {
                 let unpacked = inflate.push(piece);
-                let unpacked = unpacked.map_err(|error| fail(WatchErrorKind::Protocol, &error.to_string()))?;
+                let unpacked = unpacked.map_err(|error| self.no_list(&error))?;
                 bytes += unpacked.len();
-                for piece in unpacked.chunks(PIECE) {
-                    drop(std::hint::black_box(Vec::<u8>::with_capacity(AHEAD)));
-                    let read = reader.push(piece, &self.decoder, &mut each);
-                    read.map_err(|error| fail(WatchErrorKind::Protocol, &error.to_string()))?;
+                for chunk in unpacked.chunks(CHUNK) {
+                    let read = reader.push(chunk, &mut |piece| self.decode(&mut crew, piece));
+                    read.map_err(broken)?;
+                    while let Some(decoded) = crew.take_done() {
+                        self.receive_piece(incoming, decoded).map_err(broken)?;
+                    }
                     tokio::task::consume_budget().await;
                 }
             }
-            if incoming.known() > most {
-                (most, stalled) = (incoming.known(), Instant::now() + NOTHING_NEW);
-            }
         }
-        let meta = reader.finish(&self.decoder, &mut |object| self.receive(incoming, object));
+        let meta = reader.finish(&mut |piece| self.decode(&mut crew, piece));
+        self.receive_all(&mut crew, incoming).await.map_err(broken)?;
         incoming.bytes += bytes;
-        meta.map_err(|error| fail(WatchErrorKind::Protocol, &error.to_string()))
+        meta.map_err(broken)
+    }
+
+    /// Has a piece of the list decoded.
+    fn decode(&self, crew: &mut Crew<Decoded<K>>, piece: Piece) {
+        let decoder = Arc::clone(&self.decoder);
+        crew.push(move || {
+            let mut objects = Vec::new();
+            let whole = piece.decode(&decoder, &mut |object| objects.push(object));
+            (objects, whole)
+        });
+    }
+
+    /// Waits for all that is being decoded.
+    async fn receive_all(&self, crew: &mut Crew<Decoded<K>>, incoming: &mut Incoming<K>) -> Result<(), NotAList> {
+        while let Some(decoded) = crew.next().await {
+            self.receive_piece(incoming, decoded)?;
+            tokio::task::consume_budget().await;
+        }
+        Ok(())
+    }
+
+    fn receive_piece(&self, incoming: &mut Incoming<K>, (objects, whole): Decoded<K>) -> Result<(), NotAList> {
+        for object in objects {
+            self.receive(incoming, object);
+        }
+        whole
     }
 
     /// Takes one object of the list.
@@ -263,19 +318,37 @@ impl<K: Object> Reflector<K> {
         self.streaming_opened = Some(opened);
         connection.limit(NOTHING_NEW);
         let silence = Some(self.tuning.silence);
-        let mut most = 0;
+        let (mut held, mut crew) = (LinePiece::new(self.tuning.piece), Crew::new(&self.env));
+        let (mut most, mut flush_at) = (0, opened + HOLD);
         loop {
-            let decoder = &self.decoder;
-            let line =
-                connection.next_line(|line| (!line.trim_ascii().is_empty()).then(|| (line.len(), decoder.event(line))));
-            let fail = |kind, detail: &str| self.failures.of(Step::List, kind, detail);
-            match line.map_err(|error| fail(WatchErrorKind::Protocol, &error.to_string()))? {
-                Some(Some((bytes, event))) => {
+            let (decoder, over) = (&self.decoder, connection.is_over());
+            let line = connection.next_line(|line| {
+                if line.trim_ascii().is_empty() {
+                    Line::Blank
+                } else if !over && held.push(line) {
+                    Line::Held
+                } else {
+                    Line::Event(line.len(), decoder.event(line))
+                }
+            });
+            let line = line.map_err(|error| self.no_list(&error))?;
+            match line {
+                Some(Line::Blank) => {}
+                Some(Line::Held) if held.is_full() => {
+                    self.decode_lines(&mut crew, &mut held);
+                    while let Some(events) = crew.take_done() {
+                        self.receive_lines(&mut incoming, events)?;
+                    }
+                }
+                Some(Line::Held) => continue,
+                Some(Line::Event(bytes, event)) => {
+                    // What came before it comes first.
+                    self.receive_all_lines(&mut crew, &mut held, &mut incoming).await?;
                     incoming.bytes += bytes;
                     let event = match event {
                         Ok(event) => event,
-                        Err(_) if connection.is_over() => continue, // a line that was cut off
-                        Err(error) => return Err(fail(WatchErrorKind::Protocol, &error.to_string())),
+                        Err(_) if over => continue, // a line that was cut off
+                        Err(error) => return Err(self.no_list(&error)),
                     };
                     if let Some(version) = self.receive_event(&mut incoming, event)? {
                         self.commit(&incoming, version)?;
@@ -284,15 +357,19 @@ impl<K: Object> Reflector<K> {
                         connection.lift_limit();
                         return Ok(connection);
                     }
-                    if incoming.known() > most {
-                        most = incoming.known();
-                        connection.limit(NOTHING_NEW);
-                    }
                 }
-                Some(None) => {} // a blank line
                 None => {
                     tokio::task::consume_budget().await;
-                    match connection.read(silence).await {
+                    let read = tokio::select! {
+                        biased;
+                        () = sleep_until(flush_at), if !held.is_empty() => {
+                            self.receive_all_lines(&mut crew, &mut held, &mut incoming).await?;
+                            flush_at = Instant::now() + HOLD;
+                            Ok(Read::Data)
+                        }
+                        read = connection.read(silence) => read,
+                    };
+                    match read {
                         Ok(Read::Data) => {}
                         Ok(Read::End) => {
                             let lasted = opened.elapsed();
@@ -303,13 +380,64 @@ impl<K: Object> Reflector<K> {
                             };
                             let detail =
                                 format!("the stream ended before its end bookmark, after {} s", lasted.as_secs());
-                            return Err(fail(kind, &detail));
+                            return Err(self.failures.of(Step::List, kind, &detail));
                         }
                         Err(error) => return Err(self.read_failure(Step::List, &error)),
                     }
                 }
             }
+            if incoming.known() > most {
+                most = incoming.known();
+                connection.limit(NOTHING_NEW);
+            }
         }
+    }
+
+    /// Has the lines that are held decoded.
+    fn decode_lines(&self, crew: &mut Crew<DecodedLines<K>>, held: &mut LinePiece) {
+        let (piece, decoder) = (held.take(), Arc::clone(&self.decoder));
+        crew.push(move || {
+            let mut heap = HeapAhead::default();
+            let events = piece.lines().map(|line| {
+                heap.expect(line.len());
+                (line.len(), decoder.event(line))
+            });
+            events.collect()
+        });
+    }
+
+    /// Waits for all lines that are held or being decoded.
+    async fn receive_all_lines(
+        &mut self,
+        crew: &mut Crew<DecodedLines<K>>,
+        held: &mut LinePiece,
+        incoming: &mut Incoming<K>,
+    ) -> Result<(), WatchError> {
+        if !held.is_empty() {
+            self.decode_lines(crew, held);
+        }
+        while let Some(events) = crew.next().await {
+            self.receive_lines(incoming, events)?;
+        }
+        Ok(())
+    }
+
+    fn receive_lines(&mut self, incoming: &mut Incoming<K>, events: DecodedLines<K>) -> Result<(), WatchError> {
+        for (bytes, event) in events {
+            incoming.bytes += bytes;
+            let event = event.map_err(|error| self.no_list(&error))?;
+            if self.receive_event(incoming, event)?.is_some() {
+                let detail = "an event says that it is of two types";
+                return Err(self.failures.of(Step::List, WatchErrorKind::Protocol, detail));
+            }
+        }
+        Ok(())
+    }
+
+    /// What came makes no sense.
+    fn no_list(&self, error: &dyn Display) -> WatchError {
+        self.failures
+            .of(Step::List, WatchErrorKind::Protocol, &error.to_string())
     }
 
     /// Takes an event before the end bookmark; that bookmark gives the list's version. Nothing else moves it.

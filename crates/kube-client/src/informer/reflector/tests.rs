@@ -2,12 +2,14 @@
 //! exact waits. Behaviour against the in-memory API server is tested in the workspace's behaviour suites.
 
 mod bounds;
+mod crew;
 mod misbehaving;
 mod objects;
 mod pace;
 mod script;
 mod table;
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,6 +39,7 @@ fn rig(script: &Script, options: InformerOptions<Item>) -> Rig {
     let errors = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&errors);
     let client = Client::builder()
+        .decode_threads(NonZeroUsize::new(3).unwrap()) // of no effect but on several pieces
         .watch_error_handler(move |_: &InformerId, error: &WatchError| sink.lock().push(error.clone()))
         .build_with(script.client())
         .unwrap();
@@ -47,6 +50,12 @@ fn rig(script: &Script, options: InformerOptions<Item>) -> Rig {
         informer,
         errors,
     }
+}
+
+/// In pieces of an object or two, so that threads share even a small list.
+fn in_pieces(mut options: InformerOptions<Item>) -> InformerOptions<Item> {
+    options.tuning.piece = 100;
+    options
 }
 
 fn paged() -> InformerOptions<Item> {

@@ -56,6 +56,15 @@ const PAGES: &str = "list resourceVersion=0";
 pub(super) const NEWEST: &str = "list limit=500";
 pub(super) const SAME: &str = "resourceVersion=7";
 
+/// Each row twice: with a list that is decoded as one, and with one whose pieces are shared out.
+fn with_both(
+    rows: &[Row],
+    options: fn() -> InformerOptions<Item>,
+) -> impl Iterator<Item = (&Row, InformerOptions<Item>)> {
+    rows.iter()
+        .flat_map(move |row| [(row, options()), (row, in_pieces(options()))])
+}
+
 impl Answer {
     fn play(&self, script: &Script) -> Option<Stream> {
         let send = |lines: &[String]| {
@@ -223,9 +232,9 @@ async fn streaming_list_goes_on_as_the_table_says() {
             Kind::Protocol,
         ),
     ]);
-    for row in rows {
+    for (row, options) in with_both(&rows, InformerOptions::default) {
         let script = Script::new();
-        let rig = rig(&script, InformerOptions::default());
+        let rig = rig(&script, options);
         row.check(&script, rig, 0).await;
     }
 }
@@ -256,9 +265,9 @@ async fn paged_list_goes_on_as_the_table_says() {
         row("no list", json(r#"{"kind":"Status"}"#), Wait, next, Kind::Protocol),
         row("silence", open(&[half]), SecsAndWait(90), next, Kind::Silent),
     ]);
-    for row in rows {
+    for (row, options) in with_both(&rows, paged) {
         let script = Script::new();
-        let rig = rig(&script, paged());
+        let rig = rig(&script, options);
         row.check(&script, rig, 0).await;
     }
 }
