@@ -116,6 +116,9 @@
 //! # }
 //! ```
 //!
+//! A program that starts with large lists and has processors to spare gets them sooner with
+//! [`ClientBuilder::decode_threads`]: threads of the runtime's for blocking work then decode them too.
+//!
 //! # What it tells of itself
 //!
 //! [`Client::stats`] is the state of every informer and handler. The same goes to whatever recorder of the `metrics` facade the

@@ -4,6 +4,7 @@
 
 use std::future::pending;
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -18,7 +19,7 @@ use crate::types::TinyPod;
 #[tokio::main]
 pub(crate) async fn run(server: SocketAddr, handlers: usize) -> anyhow::Result<Outcome> {
     anyhow::ensure!(handlers > 1, "one handler is blocked, so at least two are needed");
-    let client = ours::client(server).await?;
+    let client = ours::client(server, NonZeroUsize::MIN).await?;
     let informer: Informer<TinyPod> = client.informers().typed(InformerOptions::default())?;
     informer.start();
     informer.synced().await?;

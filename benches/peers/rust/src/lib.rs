@@ -29,6 +29,7 @@ mod pod;
 mod scenario;
 
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
@@ -67,6 +68,9 @@ enum Command {
         /// Give the client a runtime of one worker.
         #[arg(long)]
         own_worker: bool,
+        /// How many threads decode lists.
+        #[arg(long, default_value = "1")]
+        decode_threads: NonZeroUsize,
     },
     /// Measures kube-runtime's reflector.
     KubeRuntime {
@@ -115,7 +119,12 @@ pub fn run(counter: Option<&'static Counter>) -> anyhow::Result<()> {
     match Cli::parse().command {
         Command::Prepare { dir, pods, events } => prepare::prepare(&dir, pods, events),
         Command::Serve { dir, protobuf } => serve::serve(&dir, protobuf),
-        Command::Ours { course, of, own_worker } => ours::run(course, of, own_worker)?.print(),
+        Command::Ours {
+            course,
+            of,
+            own_worker,
+            decode_threads,
+        } => ours::run(course, of, own_worker, decode_threads)?.print(),
         Command::KubeRuntime { course } => kube_runtime_peer::run(course)?.print(),
         Command::Floor { dir, pods } => floor::run(&dir, pods)?.print(),
         Command::Handlers { server, handlers } => handlers::run(server, handlers)?.print(),

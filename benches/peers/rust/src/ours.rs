@@ -1,6 +1,7 @@
 //! Our informer, with its defaults; merging is off, because the course counts every event.
 
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -22,30 +23,38 @@ pub(crate) enum Of {
 
 /// With `own_worker`, the client, its connections and its handlers have a runtime of one worker to themselves; the rest of
 /// the program, here what waits for the outcome, has the usual one.
-pub(crate) fn run(course: Course, of: Of, own_worker: bool) -> anyhow::Result<Outcome> {
+pub(crate) fn run(course: Course, of: Of, own_worker: bool, decode_threads: NonZeroUsize) -> anyhow::Result<Outcome> {
     let own = own_worker
         .then(|| Builder::new_multi_thread().worker_threads(1).enable_all().build())
         .transpose()?;
     let handle = own.as_ref().map(|runtime| runtime.handle().clone());
     match of {
-        Of::Full => informer::<Pod>(course, handle),
-        Of::Slim => informer::<SlimPod>(course, handle),
-        Of::Tiny => informer::<TinyPod>(course, handle),
+        Of::Full => informer::<Pod>(course, handle, decode_threads),
+        Of::Slim => informer::<SlimPod>(course, handle, decode_threads),
+        Of::Tiny => informer::<TinyPod>(course, handle, decode_threads),
     }
 }
 
-pub(crate) async fn client(server: SocketAddr) -> anyhow::Result<Client> {
+pub(crate) async fn client(server: SocketAddr, decode_threads: NonZeroUsize) -> anyhow::Result<Client> {
     let uri = format!("http://{server}").parse()?;
-    let client = Client::builder().config(kube::Config::new(uri)).build().await;
+    let client = Client::builder()
+        .config(kube::Config::new(uri))
+        .decode_threads(decode_threads)
+        .build()
+        .await;
     client.context("cannot build the client")
 }
 
 #[tokio::main]
-async fn informer<K: Object<DynamicType: Default>>(course: Course, own: Option<Handle>) -> anyhow::Result<Outcome> {
+async fn informer<K: Object<DynamicType: Default>>(
+    course: Course,
+    own: Option<Handle>,
+    decode_threads: NonZeroUsize,
+) -> anyhow::Result<Outcome> {
     // A client's tasks run where it was built.
     let client = match own {
-        Some(own) => own.spawn(client(course.server)).await??,
-        None => client(course.server).await?,
+        Some(own) => own.spawn(client(course.server, decode_threads)).await??,
+        None => client(course.server, decode_threads).await?,
     };
     let informer: Informer<K> = client.informers().typed(InformerOptions::default())?;
     let start = async |seen: Arc<Seen>| {

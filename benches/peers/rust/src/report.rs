@@ -268,7 +268,8 @@ fn targets(size: &Size, measured: &[Measured]) -> String {
     let ours = Contestant::Ours;
     let alone = [
         ("the same, ours on a worker of its own", Contestant::OursWorker),
-        ("the same, and with huge pages", Contestant::OursHuge),
+        ("the same, and lists decoded by two threads", Contestant::OursThreads),
+        ("on a worker of its own with huge pages", Contestant::OursHuge),
     ];
     row(
         "P8: client-go's time of a sync (JSON) over ours",

@@ -63,6 +63,7 @@ pub(crate) enum Contestant {
     Ours,
     Floor,
     OursWorker,
+    OursThreads,
     OursMimalloc,
     OursHuge,
     FloorMimalloc,
@@ -98,13 +99,14 @@ impl Scenario {
     pub(crate) fn contestants(self) -> &'static [Contestant] {
         use Contestant::{
             BareQueue, Floor, FloorMimalloc, GoJson, GoPriorityQueue, GoProtobuf, GoQueue, GoTransform, Hand, Handlers,
-            Istio, Krt, KubeRuntime, OurNext, OurPriorities, OurQueue, Ours, OursHuge, OursMimalloc, OursWorker, Slim,
-            Tiny,
+            Istio, Krt, KubeRuntime, OurNext, OurPriorities, OurQueue, Ours, OursHuge, OursMimalloc, OursThreads,
+            OursWorker, Slim, Tiny,
         };
         match self {
             Scenario::Pods => &[
                 Ours,
                 OursWorker,
+                OursThreads,
                 Floor,
                 KubeRuntime,
                 GoJson,
@@ -158,6 +160,7 @@ impl Contestant {
             Contestant::Ours => "Watershed",
             Contestant::Floor => "`serde_json`, no managedFields",
             Contestant::OursWorker => "Watershed, on a worker of its own",
+            Contestant::OursThreads => "Watershed, on a worker of its own, lists decoded by two threads",
             Contestant::OursMimalloc => "Watershed, mimalloc",
             Contestant::OursHuge => "Watershed, on a worker of its own, mimalloc with huge pages",
             Contestant::FloorMimalloc => "`serde_json`, no managedFields, mimalloc",
@@ -237,6 +240,7 @@ impl Contestant {
         match self {
             Contestant::Ours | Contestant::OursMimalloc => &["ours", "--of=full"],
             Contestant::OursWorker | Contestant::OursHuge => &["ours", "--of=full", "--own-worker"],
+            Contestant::OursThreads => &["ours", "--of=full", "--own-worker", "--decode-threads=2"],
             Contestant::Slim => &["ours", "--of=slim"],
             Contestant::Tiny => &["ours", "--of=tiny"],
             Contestant::Floor | Contestant::FloorMimalloc => &["floor"],
