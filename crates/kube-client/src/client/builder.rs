@@ -104,12 +104,12 @@ impl ClientBuilder {
     /// runtime keeps for [work that blocks](tokio::task::spawn_blocking). Default: 1, its own task alone; at most 8.
     ///
     /// A program starts with its largest lists, and decoding them takes longer than anything else: with two threads a list of whole
-    /// pods comes in about two thirds of the time. Lists of less than 64 KiB are not shared out, and events of a watch are always
+    /// pods comes in little more than half of the time. Lists of less than 64 KiB are not shared out, and events of a watch are always
     /// decoded one after the other. What objects come to, and in which order, is the same.
     ///
     /// The price: code of the type and of a [`Transform`](crate::Transform) runs on several threads at a time; and allocators that
     /// keep what is freed for the thread that asked for it, as glibc's does, hold on to more: after each of 20,000 pods had changed
-    /// once, a quarter to a third more than with one thread.
+    /// twice, about a quarter more than with one thread.
     ///
     #[must_use]
     pub fn decode_threads(mut self, threads: NonZeroUsize) -> Self {

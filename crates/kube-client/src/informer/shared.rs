@@ -253,18 +253,15 @@ impl<K: Object> Shared<K> {
     pub(crate) fn add_index(&self, def: &IndexDef<K>) -> Result<usize, IndexDef<K>> {
         let id = {
             let mut state = self.state.write();
-            match state.store.index_named(def.name()) {
-                Some(id) => {
-                    let known = state.store.index(id).map(|table| table.def.clone());
-                    match known {
-                        Some(known) if !known.same(def) => return Err(known),
-                        _ => id,
-                    }
+            if let Some(id) = state.store.index_named(def.name()) {
+                let known = state.store.index(id).map(|table| table.def.clone());
+                match known {
+                    Some(known) if !known.same(def) => return Err(known),
+                    _ => id,
                 }
-                None => {
-                    state.epoch += 1;
-                    state.store.push_index(def.clone())
-                }
+            } else {
+                state.epoch += 1;
+                state.store.push_index(def.clone())
             }
         };
         // From here on the writer sets the values of what it changes; we compute those of what was there before. Two
