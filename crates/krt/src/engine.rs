@@ -16,6 +16,7 @@
 
 pub(crate) mod backlog;
 mod boundary;
+mod by_id;
 pub(crate) mod cycles;
 pub(crate) mod deps;
 pub(crate) mod gather;
@@ -134,6 +135,8 @@ pub(crate) struct Engine {
     untold: BTreeSet<NodeId>,
     /// Who was told something that is to be handed on. Invariant: empty but while an epoch is delivered or operations are done.
     gathers: Vec<Arc<dyn Gather>>,
+    /// The nodes that have something to drop. Invariant: empty between steps.
+    littered: Vec<NodeId>,
     /// Operations that have to wait for the next epoch, which follows at once: stops of sources that were written to before.
     late: Vec<Operation>,
 }
@@ -152,6 +155,7 @@ impl Engine {
             finished: Vec::new(),
             untold: BTreeSet::new(),
             gathers: Vec::new(),
+            littered: Vec::new(),
             late: Vec::new(),
             shared,
         }
@@ -177,6 +181,17 @@ impl Engine {
             self.epoch(Cut::default());
         }
         self.shared.set_applied(written, self.epoch);
+        self.drop_values();
+    }
+
+    /// Drops what these epochs replaced. All that are to be told were told before, so nobody waits for it.
+    fn drop_values(&mut self) {
+        while let Some(id) = self.littered.pop() {
+            if let Some(node) = self.nodes.get_mut(id) {
+                node.drop_values();
+            }
+        }
+        spare::keep(&mut self.littered);
     }
 
     /// One epoch: what follows from the last one, or else what is pending; tells whether there was anything.
@@ -192,6 +207,7 @@ impl Engine {
         }
         let _inside = inside::enter();
         self.epoch(cut);
+        self.drop_values();
         true
     }
 
@@ -318,6 +334,7 @@ impl Engine {
             finished,
             untold,
             gathers,
+            littered,
             ..
         } = self;
         let mut reclaimed = BTreeSet::new();
@@ -342,11 +359,7 @@ impl Engine {
                 }
             }
         }
-        for id in reclaimed {
-            if let Some(node) = nodes.get_mut(id) {
-                node.drop_values();
-            }
-        }
+        littered.extend(reclaimed);
         let mut delivery = Delivery {
             pool: &shared.pool,
             gathers,
@@ -354,6 +367,7 @@ impl Engine {
         for id in finished.drain(..) {
             if let Some(node) = nodes.get_mut(id) {
                 node.deliver(*epoch, &mut delivery);
+                littered.push(id);
                 if node.is_to_be_told() {
                     untold.insert(id);
                 }
@@ -410,6 +424,7 @@ impl Engine {
         self.graph.check_invariants();
         self.deps.check_invariants(&self.graph);
         assert!(self.is_quiet() && self.finished.is_empty() && self.untold.is_empty());
+        assert!(self.littered.is_empty());
         self.cycles.check_invariants();
         let is_there = |id: NodeId| self.meta.get(id.index()).is_some_and(Option::is_some);
         assert!(

@@ -210,7 +210,9 @@ impl Krt {
         f: impl Fn(&mut Context<'_>, &Arc<I>) -> M + Send + Sync + 'static,
     ) -> Collection<O> {
         let f = move |cx: &mut Context<'_>, input: &Arc<I>, outputs: &mut Outputs<O>| {
-            outputs.extend(f(cx, input).into_iter().map(Arc::new));
+            for output in f(cx, input) {
+                outputs.push(Arc::new(output));
+            }
         };
         self.derive(name, Input::Collection(input.clone()), equal, f)
     }

@@ -30,9 +30,10 @@ use std::sync::Arc;
 use hashbrown::{HashMap, HashTable};
 use smallvec::SmallVec;
 
+use super::by_id;
 #[cfg(test)]
 use super::graph::Graph;
-use super::id::{NodeId, id32};
+use super::id::NodeId;
 use super::store::Store;
 use crate::key::Hashing;
 use crate::query::{Filter, Mode};
@@ -246,10 +247,8 @@ impl Deps {
         cut: Cut,
         spec: Spec<T>,
     ) -> DepId {
-        let id = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(None);
-            id32(self.slots.len() - 1)
-        });
+        let free = self.free.pop();
+        let id = free.unwrap_or_else(|| by_id::push(&mut self.slots, None));
         let (kind, rows) = self.register(id, source, &cut, &spec);
         self.slots[id as usize] = Some(Dep {
             consumer,

@@ -183,8 +183,9 @@ impl<L: Load> Job for Handler<L> {
                     let Waiting { load, synced, .. } = one;
                     self.call(&mut call, &load);
                     next = self.next(Some((call, synced)));
-                    panics::drop_each([load]);
                     self.progress.notify();
+                    // Nobody waits for what the batch held last: objects that were replaced.
+                    panics::drop_each([load]);
                 }
             }
         }

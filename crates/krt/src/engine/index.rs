@@ -13,6 +13,7 @@ use std::sync::Arc;
 use hashbrown::HashTable;
 use smallvec::SmallVec;
 
+use super::by_id;
 use super::id::id32;
 use super::panics;
 use super::spare;
@@ -286,9 +287,7 @@ impl<K: IndexKey, T: 'static> TypedIndex<K, T> {
 impl<K: IndexKey, T: Send + Sync + 'static> StoreIndex<T> for TypedIndex<K, T> {
     fn replace(&mut self, id: u32, new: Option<&T>, old_values: &mut Vec<u32>, new_values: &mut Vec<u32>) {
         let index = id as usize;
-        if index >= self.held.len() {
-            self.held.resize_with(index + 1, SmallVec::new);
-        }
+        by_id::lengthen(&mut self.held, index + 1, SmallVec::new);
         old_values.extend(self.held[index].iter().map(|held| held.value.id));
         let values = &*self.values;
         let mut found = Found {

@@ -125,9 +125,10 @@ pub(crate) trait Node: Send {
     fn set_told(&mut self, waits: bool);
     /// Shows this epoch to readers; tells whether it keeps older versions. The pins are locked.
     fn publish(&mut self, epoch: u64, pins: &pins::State) -> bool;
-    /// Tells the handlers, and forgets this epoch's changes.
+    /// Tells the handlers, and forgets this epoch's changes. What nobody needs any more stays, to be dropped by
+    /// [`drop_values`](Self::drop_values).
     fn deliver(&mut self, epoch: u64, to: &mut Delivery<'_>);
-    /// Gives up the versions that no pin sees any more. The pins are locked.
+    /// Gives up the versions that no pin sees any more, in the same way. The pins are locked.
     fn reclaim(&mut self, pins: &pins::State) -> bool;
     /// Drops what was given up, without locks.
     fn drop_values(&mut self);
@@ -229,6 +230,7 @@ fn end<T>(sinks: &mut Vec<Box<dyn Sink<T>>>) {
 impl<T> Drop for Cell<T> {
     fn drop(&mut self) {
         end(&mut self.sinks);
+        panics::drop_each(self.dropped.drain(..));
     }
 }
 
@@ -307,8 +309,7 @@ impl<T: Send + Sync + 'static> Node for Cell<T> {
     }
 
     fn publish(&mut self, epoch: u64, pins: &pins::State) -> bool {
-        let changes = (&*self.store.delta, &*self.store.moved);
-        let retains = self.published.publish(epoch, changes, pins, &mut self.dropped);
+        let retains = self.published.publish(epoch, &self.store, pins, &mut self.dropped);
         if self.newly_synced {
             self.published.set_synced();
         }
@@ -316,35 +317,29 @@ impl<T: Send + Sync + 'static> Node for Cell<T> {
     }
 
     fn deliver(&mut self, epoch: u64, to: &mut Delivery<'_>) {
-        let mut delta = self.store.end_epoch(self.ids);
+        let mut delta = self.store.take_delta();
         let synced = std::mem::take(&mut self.newly_synced);
         let is_last = self.operator.is_none();
         self.forget_ended();
         if self.sinks.is_empty() || (delta.is_empty() && !synced) {
-            panics::drop_each(delta.drain(..));
-            self.store.reuse(delta);
+            let old = delta.drain(..).filter_map(|change| change.old);
+            self.dropped.extend(old);
+            self.store.end_epoch(self.ids, delta);
             if is_last {
                 end(&mut self.sinks);
             }
-            return self.drop_values();
+            return;
         }
         let same = self.operator.as_ref().and_then(|operator| operator.same());
-        let told: Vec<_> = if let Some(same) = same {
-            let told = delta
-                .drain(..)
-                .flat_map(|change| Told::between(change.key.text, change.old, change.new, same));
-            told.collect()
-        } else {
-            let told = delta.drain(..).filter_map(|change| {
-                let event = Event::between(change.old, change.new)?;
-                Some(Told {
-                    key: change.key.text,
-                    event,
-                })
-            });
-            told.collect()
-        };
-        self.store.reuse(delta);
+        let mut told = Vec::with_capacity(delta.len());
+        for change in delta.drain(..) {
+            let key = Arc::clone(&self.store.changed_key(&change).text);
+            match same {
+                Some(same) => told.extend(Told::between(key, change.old, change.new, same)),
+                None => told.extend(Event::between(change.old, change.new).map(|event| Told { key, event })),
+            }
+        }
+        self.store.end_epoch(self.ids, delta);
         let changes = Arc::new(told);
         let batch = || {
             let changes = Arc::clone(&changes);
@@ -359,7 +354,6 @@ impl<T: Send + Sync + 'static> Node for Cell<T> {
             self.sinks.iter().for_each(|sink| sink.push(batch(), to));
         }
         panics::drop_each([changes]);
-        self.drop_values();
     }
 
     fn drop_values(&mut self) {
@@ -397,6 +391,7 @@ impl<T: Send + Sync + 'static> Node for Cell<T> {
     fn check_invariants(&self, id: NodeId, deps: &Deps) {
         self.store.check_invariants(self.ids);
         deps.check_postings(id, &self.store);
+        assert!(self.dropped.is_empty(), "what was given up was dropped");
         assert_eq!(self.store.len(), self.published.len());
         assert_eq!(self.store.synced, self.published.is_synced());
         if let Some(operator) = &self.operator {

@@ -3,6 +3,7 @@
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
+use super::by_id;
 use super::id::id32;
 use super::planted::{self, Bug};
 
@@ -22,9 +23,7 @@ impl Postings {
     /// Puts an object into these rows and no others.
     pub(crate) fn replace(&mut self, id: u32, rows: &[u64]) {
         let index = id as usize;
-        if index >= self.held.len() {
-            self.held.resize_with(index + 1, SmallVec::new);
-        }
+        by_id::lengthen(&mut self.held, index + 1, SmallVec::new);
         let held = &self.held[index];
         if held.iter().map(|(row, _)| row).eq(rows) || (rows.is_empty() && planted::has(Bug::KeptPosting)) {
             return;

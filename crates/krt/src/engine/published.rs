@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hashbrown::{HashMap, HashTable};
 use smallvec::SmallVec;
 
+use super::by_id;
 use super::pins;
 use super::planted::{self, Bug};
 use super::postings::Postings;
-use super::store::Change;
+use super::store::{Change, Store};
 use crate::key::Key;
 use crate::sync::RwLock;
 
@@ -66,7 +67,7 @@ pub(crate) enum At {
     Epoch(u64),
 }
 
-impl<T> Published<T> {
+impl<T: Send + Sync + 'static> Published<T> {
     pub(crate) fn new() -> Self {
         Self {
             content: RwLock::new(Content {
@@ -89,28 +90,21 @@ impl<T> Published<T> {
 
     /// Takes an epoch's changes over. What nobody sees any more goes to `dropped`, to be dropped without locks. Tells whether anything of
     /// the epochs before is kept.
-    pub(crate) fn publish(
-        &self,
-        epoch: u64,
-        (delta, moved): (&[Change<T>], &[Moved]),
-        pins: &pins::State,
-        dropped: &mut Vec<Arc<T>>,
-    ) -> bool {
-        if delta.is_empty() {
+    pub(crate) fn publish(&self, epoch: u64, store: &Store<T>, pins: &pins::State, dropped: &mut Vec<Arc<T>>) -> bool {
+        if store.delta.is_empty() {
             return false;
         }
         let mut content = self.content.write();
         let content = &mut *content;
-        for Moved { index, id, values } in moved {
+        for Moved { index, id, values } in &store.moved {
             if let Some(Some(postings)) = content.indexes.get_mut(*index as usize) {
                 postings.replace(*id, values);
             }
         }
-        for Change { id, key, new, .. } in delta {
+        for change in &store.delta {
+            let Change { id, new, .. } = change;
             let index = *id as usize;
-            if index >= content.slots.len() {
-                content.slots.resize_with(index + 1, || None);
-            }
+            by_id::lengthen(&mut content.slots, index + 1, || None);
             let place = &mut content.slots[index];
             let old = match (place.as_mut(), new) {
                 (Some(slot), Some(new)) => {
@@ -119,12 +113,14 @@ impl<T> Published<T> {
                     Some((from, value))
                 }
                 (Some(_), None) => {
-                    if let Ok(entry) = content.table.find_entry(key.hash, |other| other == id) {
+                    let hash = store.changed_key(change).hash;
+                    if let Ok(entry) = content.table.find_entry(hash, |other| other == id) {
                         entry.remove();
                     }
                     place.take().map(|slot| (slot.since, slot.value))
                 }
                 (None, Some(new)) => {
+                    let key = store.changed_key(change);
                     *place = Some(Slot {
                         key: key.clone(),
                         value: Arc::clone(new),
@@ -139,7 +135,10 @@ impl<T> Published<T> {
             };
             let Some((from, value)) = old else { continue };
             if pins.see(from, epoch) && !planted::has(Bug::ReclaimPinned) {
-                let versions = content.retained.entry(Arc::clone(&key.text)).or_default();
+                let versions = content
+                    .retained
+                    .entry(Arc::clone(&store.changed_key(change).text))
+                    .or_default();
                 versions.push(Version {
                     from,
                     until: epoch,

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use hashbrown::HashTable;
 use smallvec::SmallVec;
 
+use super::by_id;
 use super::deps::{Deps, Probe};
 use super::graph::Graph;
 use super::id::{NodeId, id32};
@@ -24,11 +25,11 @@ use super::spare;
 use crate::key::{Key, KeyRef};
 use crate::spec::{IndexAt, Spec};
 
-/// One key's change in one epoch. Invariant: not both `old` and `new` are `None`.
+/// One key's change in one epoch. The key itself is [`Store::key`] of the id until the epoch ends, also if it was deleted: most who look at
+/// changes do not need it, and to hold it is to touch its memory. Invariant: not both `old` and `new` are `None`.
 #[derive(Debug)]
 pub(crate) struct Change<T> {
     pub(crate) id: u32,
-    pub(crate) key: Key,
     pub(crate) old: Option<Arc<T>>,
     pub(crate) new: Option<Arc<T>>,
 }
@@ -105,6 +106,12 @@ impl<T: Send + Sync + 'static> Store<T> {
         self.slots.get(id as usize)?.value.as_ref()
     }
 
+    /// The key of what changed in this epoch.
+    pub(crate) fn changed_key(&self, change: &Change<T>) -> &Key {
+        self.key(change.id)
+            .expect("what changed has a key until its epoch ends")
+    }
+
     /// The key of an id that has one.
     pub(crate) fn key(&self, id: u32) -> Option<&Key> {
         self.slots.get(id as usize)?.key.as_ref()
@@ -144,9 +151,7 @@ impl<T: Send + Sync + 'static> Store<T> {
     /// Gives an id to a key. Precondition: neither is in use.
     pub(crate) fn place(&mut self, id: u32, key: Key) {
         let index = id as usize;
-        if index >= self.slots.len() {
-            self.slots.resize_with(index + 1, || Slot { key: None, value: None });
-        }
+        by_id::lengthen(&mut self.slots, index + 1, || Slot { key: None, value: None });
         debug_assert!(self.slots[index].key.is_none());
         let hash = key.hash;
         self.slots[index].key = Some(key);
@@ -180,8 +185,7 @@ impl<T: Send + Sync + 'static> Store<T> {
         if old.is_none() && new.is_none() {
             return;
         }
-        let key = slot.key.clone().expect("an id with a value has a key");
-        self.delta.push(Change { id, key, old, new });
+        self.delta.push(Change { id, old, new });
     }
 
     /// Brings the indexes in line with this epoch's changes, and tells the dependencies.
@@ -209,10 +213,11 @@ impl<T: Send + Sync + 'static> Store<T> {
                 old_values.extend(old_ids.iter().map(|value| (number, *value)));
                 new_values.extend(new_ids.iter().map(|value| (number, *value)));
             }
+            let key = self.slots[change.id as usize].key.as_ref();
             deps.probe(
                 node,
                 graph,
-                (change.id, &change.key),
+                (change.id, key.expect("what changed has a key")),
                 &Probe {
                     object: change.old.as_deref(),
                     values: &old_values,
@@ -271,9 +276,16 @@ impl<T: Send + Sync + 'static> Store<T> {
         })
     }
 
-    /// Ends an epoch: returns its changes, for their old values to be dropped, and frees the ids of what it deleted, unless somebody else
-    /// gives out the ids of this store. The list is to be [given back](Self::reuse).
-    pub(crate) fn end_epoch(&mut self, ids: IdsFrom) -> Vec<Change<T>> {
+    /// This epoch's changes, to be told. The list is to be [given back](Self::end_epoch).
+    pub(crate) fn take_delta(&mut self) -> Vec<Change<T>> {
+        std::mem::take(&mut self.delta)
+    }
+
+    /// Ends an epoch: frees the ids of what it deleted, unless somebody else gives out the ids of this store. Takes the list of changes back, for
+    /// the next epoch. Precondition: it is empty.
+    pub(crate) fn end_epoch(&mut self, ids: IdsFrom, mut delta: Vec<Change<T>>) {
+        spare::keep(&mut delta);
+        self.delta = delta;
         for id in self.released.drain(..) {
             let slot = &mut self.slots[id as usize];
             if slot.value.is_some() {
@@ -293,13 +305,6 @@ impl<T: Send + Sync + 'static> Store<T> {
         for index in self.indexes.iter_mut().flatten() {
             index.collect();
         }
-        std::mem::take(&mut self.delta)
-    }
-
-    /// Takes the list of changes back, for the next epoch. Precondition: it is empty.
-    pub(crate) fn reuse(&mut self, mut delta: Vec<Change<T>>) {
-        spare::keep(&mut delta);
-        self.delta = delta;
     }
 
     /// Frees the indexes.

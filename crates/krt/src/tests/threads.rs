@@ -76,6 +76,54 @@ fn settled_means_that_handlers_have_handled_all_earlier_writes() {
     block_on(Box::pin(krt.shutdown())).unwrap();
 }
 
+// Objects are the user's: to drop a great one may take long, and nobody is to wait for that.
+#[test]
+fn settled_does_not_wait_for_what_was_replaced_to_be_dropped() {
+    /// Its drop takes as long as the test wants.
+    struct Slow(i64, Option<Arc<Mutex<mpsc::Receiver<()>>>>);
+    impl Drop for Slow {
+        fn drop(&mut self) {
+            if let Some(end) = &self.1 {
+                end.lock().recv().ok();
+            }
+        }
+    }
+    impl PartialEq for Slow {
+        fn eq(&self, other: &Self) -> bool {
+            self.0 == other.0
+        }
+    }
+    impl Keyed for Slow {
+        fn key(&self) -> KeyRef<'_> {
+            "slow".into()
+        }
+    }
+    let (end, wait) = mpsc::channel();
+    let wait = Arc::new(Mutex::new(wait));
+    // The last to hold what was replaced is the engine, or a batch of the handler.
+    for is_handled in [false, true] {
+        let krt = started();
+        let source = krt.static_collection("source", [Slow(0, Some(Arc::clone(&wait)))]);
+        let derived = krt.collection("derived", &source, |_, slow| Some(Item::new("a", slow.0)));
+        let log = Log::default();
+        let _handler = log.follow(&derived);
+        let told = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&told);
+        let _handles = is_handled.then(|| {
+            source.on_change(move |_| {
+                counted.fetch_add(1, Ordering::Relaxed);
+            })
+        });
+        krt.wait_settled_blocking(LONG).unwrap();
+        source.update(Slow(1, None));
+        krt.wait_settled_blocking(LONG).unwrap();
+        assert_eq!(log.take(), ["+a=0", "a=0>1"]);
+        assert_eq!(told.load(Ordering::Relaxed), if is_handled { 2 } else { 0 });
+        end.send(()).unwrap();
+        block_on(Box::pin(krt.shutdown())).unwrap();
+    }
+}
+
 // [K2] a handler that blocks is not synced; all others go on, and new ones register
 #[test]
 fn a_blocked_handler_blocks_only_itself() {

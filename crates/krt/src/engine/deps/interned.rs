@@ -2,7 +2,7 @@
 
 use hashbrown::HashTable;
 
-use super::super::id::id32;
+use super::super::by_id;
 
 struct Entry<V> {
     value: V,
@@ -56,10 +56,8 @@ impl<V> Interned<V> {
 
     /// Adds a value, which the caller holds. Precondition: there is none that equals it.
     pub(super) fn insert(&mut self, hash: u64, value: V) -> u32 {
-        let id = self.free.pop().unwrap_or_else(|| {
-            self.entries.push(None);
-            id32(self.entries.len() - 1)
-        });
+        let free = self.free.pop();
+        let id = free.unwrap_or_else(|| by_id::push(&mut self.entries, None));
         self.entries[id as usize] = Some(Entry {
             value,
             hash,

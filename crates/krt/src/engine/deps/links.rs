@@ -3,6 +3,7 @@
 //! An input has its links as a chain, in the order in which it fetched; its consumer keeps the first of them. A dependency has its
 //! links in a list without order.
 
+use super::super::by_id;
 use super::super::graph::Graph;
 use super::super::id::{NodeId, id32};
 use super::super::planted::{self, Bug};
@@ -82,7 +83,9 @@ impl Deps {
         }
         match self.links.get_mut(id as usize) {
             Some(place) => *place = link,
-            None => self.links.push(link),
+            None => {
+                by_id::push(&mut self.links, link);
+            }
         }
         id
     }

@@ -11,6 +11,7 @@
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
+use super::super::by_id;
 use super::super::graph::Graph;
 use super::super::id::{NodeId, id32};
 use super::super::panics;
@@ -53,9 +54,7 @@ impl Selectors {
         selector: Option<&SelectorRef<'_>>,
     ) -> (Atoms, Atoms) {
         let index = id as usize;
-        if index >= self.atoms.len() {
-            self.atoms.resize_with(index + 1, Atoms::new);
-        }
+        by_id::lengthen(&mut self.atoms, index + 1, Atoms::new);
         let mut atoms = Atoms::new();
         let mut first = Atoms::new();
         if let Some(selector) = selector {

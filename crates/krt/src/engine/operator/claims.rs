@@ -11,6 +11,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use smallvec::{SmallVec, smallvec};
 
+use super::super::by_id;
 use super::super::id::id32;
 use super::super::panics;
 use super::super::planted::{self, Bug};
@@ -25,6 +26,8 @@ type Claimed<O> = SmallVec<[(u32, Arc<O>); 1]>;
 
 struct Touched<O> {
     output: u32,
+    /// The last turn in which it was claimed; 0 if it was only taken back.
+    turn: u64,
     claims: Claimed<O>,
 }
 
@@ -35,14 +38,11 @@ struct Claim {
     owner: u32,
     /// Its place in `touched`.
     place: u32,
-    /// The last turn in which it was claimed.
-    claimed: u64,
 }
 
 const UNCLAIMED: Claim = Claim {
     owner: NONE,
     place: NONE,
-    claimed: 0,
 };
 
 pub(super) struct Claims<O> {
@@ -72,9 +72,7 @@ impl<O: Send + Sync + 'static> Claims<O> {
 
     fn output(&mut self, output: u32) -> &mut Claim {
         let index = output as usize;
-        if index >= self.outputs.len() {
-            self.outputs.resize(index + 1, UNCLAIMED);
-        }
+        by_id::lengthen(&mut self.outputs, index + 1, || UNCLAIMED);
         &mut self.outputs[index]
     }
 
@@ -94,18 +92,29 @@ impl<O: Send + Sync + 'static> Claims<O> {
     fn touch(&mut self, output: u32, claims: Claimed<O>) -> &mut Touched<O> {
         let place = self.touched.len();
         self.output(output).place = id32(place);
-        self.touched.push(Touched { output, claims });
+        self.touched.push(Touched {
+            output,
+            turn: 0,
+            claims,
+        });
         &mut self.touched[place]
     }
 
     /// Whether nobody but this input claims an output.
     fn is_alone(&self, own: Claim, output: u32, input: u32) -> bool {
-        own.place == NONE && own.owner == input && !self.contested.contains_key(&output)
+        own.place == NONE && own.owner == input && (self.contested.is_empty() || !self.contested.contains_key(&output))
+    }
+
+    /// Whether an output was claimed in this turn.
+    fn is_claimed(&self, output: u32) -> bool {
+        let place = self.outputs[output as usize].place;
+        let touched = self.touched.get(place as usize);
+        touched.is_some_and(|touched| touched.turn == self.turn)
     }
 
     /// Takes an input's claim back, unless it was made in this turn.
     pub(super) fn retract(&mut self, store: &Store<O>, output: u32, input: u32) {
-        if self.outputs[output as usize].claimed == self.turn {
+        if self.is_claimed(output) {
             return;
         }
         let claims = &mut self.edit(store, output).claims;
@@ -117,19 +126,19 @@ impl<O: Send + Sync + 'static> Claims<O> {
     /// An input claims an output, or changes what it claims it to be. What it claims twice in one turn is what it claimed first;
     /// returns whether this is the first time.
     pub(super) fn claim(&mut self, store: &Store<O>, output: u32, input: u32, value: Arc<O>) -> bool {
-        let turn = self.turn;
-        let own = self.output(output);
-        if std::mem::replace(&mut own.claimed, turn) == turn {
+        let (turn, own) = (self.turn, *self.output(output));
+        if self.is_claimed(output) {
             panics::drop_each([value]);
             return false;
         }
-        let own = *own;
         if self.is_alone(own, output, input) {
             // What it claimed before does not matter.
-            self.touch(output, smallvec![(input, value)]);
+            self.touch(output, smallvec![(input, value)]).turn = turn;
             return true;
         }
-        let claims = &mut self.edit(store, output).claims;
+        let touched = self.edit(store, output);
+        touched.turn = turn;
+        let claims = &mut touched.claims;
         match claims.iter_mut().find(|(own, _)| *own == input) {
             Some((_, own)) => panics::drop_each([std::mem::replace(own, value)]),
             None => claims.push((input, value)),
@@ -146,7 +155,7 @@ impl<O: Send + Sync + 'static> Claims<O> {
         key_of: impl Fn(u32) -> &'k [u8],
     ) -> u64 {
         let mut conflicts = 0;
-        for Touched { output, mut claims } in self.touched.drain(..) {
+        for Touched { output, mut claims, .. } in self.touched.drain(..) {
             let own = &mut self.outputs[output as usize];
             own.place = NONE;
             if claims.len() <= 1 {

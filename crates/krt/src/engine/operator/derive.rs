@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::super::by_id;
 use super::super::cycles::Path;
 use super::super::deps::{Deps, NO_LINK};
 use super::super::graph::Graph;
@@ -45,10 +46,58 @@ pub(crate) enum Input<I: Keyed> {
 
 const NOT_STAGED: u32 = u32::MAX;
 
+/// The outputs of an input, by id. Nearly always there is one: each input has a list like this.
+struct OutputIds {
+    /// Invariant: `NO_OUTPUT` iff there is none.
+    first: u32,
+    #[expect(
+        clippy::box_collection,
+        reason = "8 bytes for each input that has one output, in the place of 24"
+    )]
+    others: Option<Box<Vec<u32>>>,
+}
+
+const NO_OUTPUT: u32 = u32::MAX;
+
+impl OutputIds {
+    fn new() -> Self {
+        Self {
+            first: NO_OUTPUT,
+            others: None,
+        }
+    }
+
+    fn push(&mut self, output: u32) {
+        if self.first == NO_OUTPUT {
+            self.first = output;
+        } else {
+            self.others.get_or_insert_default().push(output);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.first == NO_OUTPUT
+    }
+
+    fn iter(&self) -> impl Iterator<Item = u32> {
+        let first = (self.first != NO_OUTPUT).then_some(self.first);
+        first
+            .into_iter()
+            .chain(self.others.iter().flat_map(|others| others.iter().copied()))
+    }
+
+    fn get(&self, place: usize) -> Option<u32> {
+        match place.checked_sub(1) {
+            None => (self.first != NO_OUTPUT).then_some(self.first),
+            Some(place) => self.others.as_ref()?.get(place).copied(),
+        }
+    }
+}
+
 /// What is known of an input.
 struct State {
     /// Its outputs, as applied.
-    outputs: SmallVec<[u32; 2]>,
+    outputs: OutputIds,
     /// Its dependencies: see [`Deps::commit`].
     chain: u32,
     /// Its place in `staged`.
@@ -62,7 +111,7 @@ struct State {
 impl State {
     fn new() -> Self {
         Self {
-            outputs: SmallVec::new(),
+            outputs: OutputIds::new(),
             chain: NO_LINK,
             staged: NOT_STAGED,
             is_dirty: false,
@@ -146,9 +195,7 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
 
     fn state(&mut self, input: u32) -> &mut State {
         let index = input as usize;
-        if index >= self.states.len() {
-            self.states.resize_with(index + 1, State::new);
-        }
+        by_id::lengthen(&mut self.states, index + 1, State::new);
         &mut self.states[index]
     }
 
@@ -206,20 +253,21 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
         let result = panics::contain(|| {
             let mut outputs = Outputs::new();
             transform(&mut context, object, &mut outputs);
-            let keyed = outputs.into_iter().enumerate().map(|(place, output)| {
+            let mut keyed = Staged::<O>::new();
+            for (place, output) in outputs.into_iter().enumerate() {
                 let key = output.key();
                 assert!(!key.is_empty(), "the key of an output is empty");
                 let key = match previous.get(place) {
-                    Some(id) if store.has_key(*id, key) => OutputKey::Same(*id),
+                    Some(id) if store.has_key(id, key) => OutputKey::Same(id),
                     // Mostly an output has the key of its input, and then shares it.
                     _ => OutputKey::New(match own {
                         Some(own) if key.is(&own.text) => own.clone(),
                         _ => hashing.keep(key),
                     }),
                 };
-                (key, output)
-            });
-            keyed.collect::<Staged<O>>()
+                keyed.push((key, output));
+            }
+            keyed
         });
         Counters::add(&self.counters.runs, 1);
         if let Some(outcome) = self.unused(asked, run) {
@@ -349,7 +397,7 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
         for (input, staged) in self.staged.drain(..) {
             let state = &mut self.states[input as usize];
             state.staged = NOT_STAGED;
-            let mut outputs: SmallVec<[u32; 2]> = SmallVec::new();
+            let mut outputs = OutputIds::new();
             self.claims.begin();
             for (key, value) in staged {
                 let output = match key {
@@ -360,8 +408,8 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
                     outputs.push(output);
                 }
             }
-            for output in &state.outputs {
-                self.claims.retract(store, *output, input);
+            for output in state.outputs.iter() {
+                self.claims.retract(store, output, input);
             }
             state.outputs = outputs;
             if planted::has(Bug::ClaimsOneByOne) {
@@ -461,7 +509,7 @@ impl<I: Keyed, O: Keyed> Operator<O> for Derive<I, O> {
     #[cfg(test)]
     fn live(&self) -> Vec<usize> {
         let used = self.states.iter().filter(|state| state.chain != NO_LINK);
-        let outputs = self.states.iter().map(|state| state.outputs.len());
+        let outputs = self.states.iter().map(|state| state.outputs.iter().count());
         vec![used.count(), outputs.sum(), self.staged.len(), self.claims.live()]
     }
 
@@ -469,8 +517,8 @@ impl<I: Keyed, O: Keyed> Operator<O> for Derive<I, O> {
     fn check_invariants(&self, store: &Store<O>) {
         let mut claimed = std::collections::BTreeMap::<u32, Vec<u32>>::new();
         for (input, state) in (0..).zip(&self.states) {
-            for output in &state.outputs {
-                claimed.entry(*output).or_default().push(input);
+            for output in state.outputs.iter() {
+                claimed.entry(output).or_default().push(input);
             }
             assert_eq!(state.is_dirty, self.dirty.contains(&input));
             if let Some((own, _)) = self.staged.get(state.staged as usize) {

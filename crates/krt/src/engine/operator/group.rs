@@ -174,7 +174,7 @@ impl<K: IndexKey + GroupKey, T: Keyed + PartialEq> Operator<Group<K, T>> for Gro
             for change in &source.delta {
                 self.change(
                     change.id,
-                    &change.key,
+                    source.changed_key(change),
                     change.old.as_ref(),
                     change.new.as_ref(),
                     hashing,

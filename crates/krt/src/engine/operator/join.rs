@@ -46,8 +46,10 @@ impl<T: Keyed> Operator<T> for Join<T> {
             if self.started {
                 for change in &member.delta {
                     match change.new {
-                        Some(_) => self.combined.set(store, (slot, change.id), &change.key),
-                        None => self.combined.remove(store, (slot, change.id), &change.key),
+                        Some(_) => self.combined.set(store, (slot, change.id), member.changed_key(change)),
+                        None => self
+                            .combined
+                            .remove(store, (slot, change.id), member.changed_key(change)),
                     }
                 }
             } else {

@@ -102,7 +102,7 @@ impl<C: Keyed, T: Keyed> Nested<C, T> {
         if self.started {
             for change in &lenders.delta {
                 match &change.new {
-                    Some(lender) => self.take(change.id, &change.key.text, lender, run),
+                    Some(lender) => self.take(change.id, &lenders.changed_key(change).text, lender, run),
                     None => self.leave(change.id, run),
                 }
             }
@@ -273,8 +273,10 @@ impl<C: Keyed, T: Keyed> Nested<C, T> {
             };
             for change in &member.delta {
                 match change.new {
-                    Some(_) => self.combined.set(store, (slot, change.id), &change.key),
-                    None => self.combined.remove(store, (slot, change.id), &change.key),
+                    Some(_) => self.combined.set(store, (slot, change.id), member.changed_key(change)),
+                    None => self
+                        .combined
+                        .remove(store, (slot, change.id), member.changed_key(change)),
                 }
             }
         }

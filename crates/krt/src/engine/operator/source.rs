@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hashbrown::HashTable;
 use smallvec::SmallVec;
 
-use super::super::id::id32;
+use super::super::by_id;
 use super::super::ingress::Buffer;
 use super::super::node::{Operator, Run, Step};
 use super::super::planted::{self, Bug};
@@ -139,10 +139,8 @@ impl<T: Send + Sync + 'static> SourceBuffer<T> {
     }
 
     fn insert(&mut self, key: Key) -> u32 {
-        let id = self.free.pop().unwrap_or_else(|| {
-            self.entries.push(None);
-            id32(self.entries.len() - 1)
-        });
+        let free = self.free.pop();
+        let id = free.unwrap_or_else(|| by_id::push(&mut self.entries, None));
         let hash = key.hash;
         self.entries[id as usize] = Some(Entry {
             key,
