@@ -160,7 +160,8 @@ impl<'a> Context<'a> {
     ///
     /// If the collection belongs to another [`Krt`](crate::Krt). The panic ends the run of this input, which keeps its last output.
     pub fn fetch<T: Keyed>(&mut self, query: Query<'_, T>) -> Fetched<T> {
-        self.ask(query, Mode::Objects, Fetched::new([]), |store, ids| {
+        let none = || Fetched::new([]);
+        self.ask(query, Mode::Objects, none, |store, ids| {
             Fetched::new(ids.iter().filter_map(|id| store.get(*id)).cloned())
         })
     }
@@ -194,7 +195,8 @@ impl<'a> Context<'a> {
         }
         let differ = move |old: &T, new: &T| project(old) != project(new);
         let mode = Mode::Projection(TypeId::of::<F>(), Box::new(differ));
-        self.ask(query, mode, Fetched::new([]), |store, ids| {
+        let none = || Fetched::new([]);
+        self.ask(query, mode, none, |store, ids| {
             let objects = ids.iter().filter_map(|id| store.get(*id));
             Fetched::new(objects.map(|object| Arc::new(project(object))))
         })
@@ -206,7 +208,7 @@ impl<'a> Context<'a> {
     ///
     /// As [`fetch`](Self::fetch).
     pub fn exists<T: Keyed>(&mut self, query: Query<'_, T>) -> bool {
-        self.ask(query, Mode::Exists, false, |_, ids| !ids.is_empty())
+        self.ask(query, Mode::Exists, || false, |_, ids| !ids.is_empty())
     }
 
     /// Whether there is an object with this key: [`exists`](Self::exists) for the usual case.
@@ -224,12 +226,13 @@ impl<'a> Context<'a> {
         self.scratch.discarded = true;
     }
 
-    /// Records what is asked as a dependency, and answers it: from its memo, if nothing has changed since.
+    /// Records what is asked as a dependency, and answers it: from its memo, if nothing has changed since. `none` makes the answer that nothing
+    /// matches.
     fn ask<T: Keyed, A: Clone + Send + Sync + 'static>(
         &mut self,
         query: Query<'_, T>,
         mode: Mode<T>,
-        none: A,
+        none: impl FnOnce() -> A,
         answer: impl FnOnce(&Store<T>, &[u32]) -> A,
     ) -> A {
         let collection = query.collection;
@@ -243,7 +246,7 @@ impl<'a> Context<'a> {
             // Made while this epoch runs, and added at the next boundary.
             self.scratch.park(source);
             self.scratch.awaited.push(source);
-            return none;
+            return none();
         }
         let known = self.graph.has_edge(self.consumer, source);
         let is_final = known || self.schedule.is_final(source, self.graph) || planted::has(Bug::NotSuperseded);
@@ -252,7 +255,7 @@ impl<'a> Context<'a> {
         }
         if source == self.consumer {
             // A cycle of one, which is refused when the run is over.
-            return none;
+            return none();
         }
         let store = self.nodes.store::<T>(source);
         let asked = self
@@ -264,7 +267,7 @@ impl<'a> Context<'a> {
         }
         let dep = asked.dep;
         let Some(store) = store else {
-            return none;
+            return none();
         };
         if !store.synced {
             self.scratch.park(source);

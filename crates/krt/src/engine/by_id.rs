@@ -1,24 +1,29 @@
 //! Tables in which things are found by their dense ids.
+//!
+//! They grow by an eighth: when a table of everything in a collection doubles, up to half of it is empty, in each of the tables
+//! that the collection has.
 
-/// Makes a table at least so long. It grows by an eighth: when a table of everything in a collection doubles, up to half of it is
-/// empty, in each of the tables that the collection has.
+use super::id::id32;
+
+/// Makes a table at least so long.
+#[inline]
 pub(crate) fn lengthen<T>(table: &mut Vec<T>, length: usize, empty: impl FnMut() -> T) {
-    if length <= table.len() {
-        return;
+    if length > table.len() {
+        make_room(table, length - table.len());
+        table.resize_with(length, empty);
     }
-    if length > table.capacity() {
-        let more = length - table.len();
-        table.reserve_exact(more.max(table.len() / 8).max(4));
-    }
-    table.resize_with(length, empty);
 }
 
 /// Adds something at the end, which has the id that is returned.
 pub(crate) fn push<T>(table: &mut Vec<T>, new: T) -> u32 {
-    let id = super::id::id32(table.len());
-    if table.len() == table.capacity() {
-        table.reserve_exact((table.len() / 8).max(4));
-    }
+    let id = id32(table.len());
+    make_room(table, 1);
     table.push(new);
     id
+}
+
+fn make_room<T>(table: &mut Vec<T>, more: usize) {
+    if table.capacity() - table.len() < more {
+        table.reserve_exact(more.max(table.len() / 8).max(4));
+    }
 }

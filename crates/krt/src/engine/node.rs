@@ -154,8 +154,6 @@ pub(crate) struct Cell<T> {
     newly_synced: bool,
     /// Whether readers were told that it waits for something.
     told: bool,
-    /// What readers do not see any more, to be dropped without locks.
-    dropped: Vec<Arc<T>>,
 }
 
 impl<T: Send + Sync + 'static> Cell<T> {
@@ -168,7 +166,6 @@ impl<T: Send + Sync + 'static> Cell<T> {
             sinks: Vec::new(),
             newly_synced: false,
             told: true,
-            dropped: Vec::new(),
         }
     }
 
@@ -230,7 +227,7 @@ fn end<T>(sinks: &mut Vec<Box<dyn Sink<T>>>) {
 impl<T> Drop for Cell<T> {
     fn drop(&mut self) {
         end(&mut self.sinks);
-        panics::drop_each(self.dropped.drain(..));
+        panics::drop_each(self.store.dropped.drain(..));
     }
 }
 
@@ -309,7 +306,7 @@ impl<T: Send + Sync + 'static> Node for Cell<T> {
     }
 
     fn publish(&mut self, epoch: u64, pins: &pins::State) -> bool {
-        let retains = self.published.publish(epoch, &self.store, pins, &mut self.dropped);
+        let retains = self.published.publish(epoch, &mut self.store, pins);
         if self.newly_synced {
             self.published.set_synced();
         }
@@ -323,7 +320,7 @@ impl<T: Send + Sync + 'static> Node for Cell<T> {
         self.forget_ended();
         if self.sinks.is_empty() || (delta.is_empty() && !synced) {
             let old = delta.drain(..).filter_map(|change| change.old);
-            self.dropped.extend(old);
+            self.store.dropped.extend(old);
             self.store.end_epoch(self.ids, delta);
             if is_last {
                 end(&mut self.sinks);
@@ -357,12 +354,12 @@ impl<T: Send + Sync + 'static> Node for Cell<T> {
     }
 
     fn drop_values(&mut self) {
-        panics::drop_each(self.dropped.drain(..));
-        spare::keep(&mut self.dropped);
+        panics::drop_each(self.store.dropped.drain(..));
+        spare::keep(&mut self.store.dropped);
     }
 
     fn reclaim(&mut self, pins: &pins::State) -> bool {
-        self.published.reclaim(pins, &mut self.dropped)
+        self.published.reclaim(pins, &mut self.store.dropped)
     }
 
     fn stop(&mut self, deps: &mut Deps, graph: &mut Graph) {
@@ -391,7 +388,7 @@ impl<T: Send + Sync + 'static> Node for Cell<T> {
     fn check_invariants(&self, id: NodeId, deps: &Deps) {
         self.store.check_invariants(self.ids);
         deps.check_postings(id, &self.store);
-        assert!(self.dropped.is_empty(), "what was given up was dropped");
+        assert!(self.store.dropped.is_empty(), "what was given up was dropped");
         assert_eq!(self.store.len(), self.published.len());
         assert_eq!(self.store.synced, self.published.is_synced());
         if let Some(operator) = &self.operator {

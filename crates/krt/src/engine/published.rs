@@ -13,12 +13,12 @@ use super::pins;
 use super::planted::{self, Bug};
 use super::postings::Postings;
 use super::store::{Change, Store};
-use crate::key::Key;
 use crate::sync::RwLock;
 
 #[derive(Debug)]
 struct Slot<T> {
-    key: Key,
+    /// Its hash is known to the store.
+    key: Arc<str>,
     value: Arc<T>,
     /// The epoch that published the value.
     since: u64,
@@ -88,12 +88,13 @@ impl<T: Send + Sync + 'static> Published<T> {
         self.synced.store(true, Ordering::Release);
     }
 
-    /// Takes an epoch's changes over. What nobody sees any more goes to `dropped`, to be dropped without locks. Tells whether anything of
+    /// Takes an epoch's changes over. What nobody sees any more is left in the store to be dropped. Tells whether anything of
     /// the epochs before is kept.
-    pub(crate) fn publish(&self, epoch: u64, store: &Store<T>, pins: &pins::State, dropped: &mut Vec<Arc<T>>) -> bool {
+    pub(crate) fn publish(&self, epoch: u64, store: &mut Store<T>, pins: &pins::State) -> bool {
         if store.delta.is_empty() {
             return false;
         }
+        let mut dropped = std::mem::take(&mut store.dropped);
         let mut content = self.content.write();
         let content = &mut *content;
         for Moved { index, id, values } in &store.moved {
@@ -122,12 +123,11 @@ impl<T: Send + Sync + 'static> Published<T> {
                 (None, Some(new)) => {
                     let key = store.changed_key(change);
                     *place = Some(Slot {
-                        key: key.clone(),
+                        key: Arc::clone(&key.text),
                         value: Arc::clone(new),
                         since: epoch,
                     });
-                    let slots = &content.slots;
-                    let hash = |id: &u32| slots[*id as usize].as_ref().map_or(0, |slot| slot.key.hash);
+                    let hash = |id: &u32| store.key(*id).map_or(0, |key| key.hash);
                     content.table.insert_unique(key.hash, *id, hash);
                     None
                 }
@@ -148,6 +148,7 @@ impl<T: Send + Sync + 'static> Published<T> {
                 dropped.push(value);
             }
         }
+        store.dropped = dropped;
         !content.retained.is_empty()
     }
 
@@ -170,7 +171,7 @@ impl<T: Send + Sync + 'static> Published<T> {
         let is = |id: &u32| {
             content.slots[*id as usize]
                 .as_ref()
-                .is_some_and(|slot| *slot.key.text == *key)
+                .is_some_and(|slot| *slot.key == *key)
         };
         let slot = content.table.find(hash, is);
         let slot = slot.and_then(|id| content.slots[*id as usize].as_ref());
@@ -205,7 +206,7 @@ impl<T: Send + Sync + 'static> Published<T> {
         // What changed since an epoch had its values there, but in another version.
         let slots = slots.filter(|slot| at.includes(slot.since));
         let mut found: Vec<_> = slots
-            .map(|slot| (Arc::clone(&slot.key.text), Arc::clone(&slot.value)))
+            .map(|slot| (Arc::clone(&slot.key), Arc::clone(&slot.value)))
             .collect();
         content.add_retained(at, &mut found);
         Some(found)
@@ -216,7 +217,7 @@ impl<T: Send + Sync + 'static> Published<T> {
         let content = self.content.read();
         let slots = content.slots.iter().flatten().filter(|slot| at.includes(slot.since));
         let mut all: Vec<_> = slots
-            .map(|slot| (Arc::clone(&slot.key.text), Arc::clone(&slot.value)))
+            .map(|slot| (Arc::clone(&slot.key), Arc::clone(&slot.value)))
             .collect();
         content.add_retained(at, &mut all);
         all

@@ -41,6 +41,10 @@ impl Parked {
 
     /// An input waits for nothing.
     pub(super) fn remove(&mut self, input: u32) {
+        // Nearly always nobody waits.
+        if self.inputs.is_empty() {
+            return;
+        }
         let Some(old) = self.inputs.remove(&input) else { return };
         for source in old.sources {
             if let Some(inputs) = self.sources.get_mut(&source) {

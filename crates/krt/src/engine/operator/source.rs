@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hashbrown::HashTable;
-use smallvec::SmallVec;
 
 use super::super::by_id;
 use super::super::ingress::Buffer;
@@ -23,6 +22,7 @@ use super::super::planted::{self, Bug};
 use super::super::spare;
 use super::super::store::{Equal, IdsFrom, Store};
 use crate::key::{Key, KeyRef};
+use crate::sync::Mutex;
 
 struct Entry<T> {
     key: Key,
@@ -46,9 +46,30 @@ struct Write<T> {
 
 /// What the engine takes from a buffer.
 struct Writes<T> {
-    writes: SmallVec<[Write<T>; 1]>,
+    lists: Lists<T>,
     synced: bool,
+    /// Where to give the lists back, for their memory.
+    home: Home<T>,
 }
+
+struct Lists<T> {
+    writes: Vec<Write<T>>,
+    /// The values that the engine knew, and that are to be dropped: at its leisure, so that who writes does not have to touch them. One for
+    /// each key at most.
+    replaced: Vec<Arc<T>>,
+}
+
+impl<T> Default for Lists<T> {
+    fn default() -> Self {
+        Self {
+            writes: Vec::new(),
+            replaced: Vec::new(),
+        }
+    }
+}
+
+/// Lists that are empty, if the engine has given them back.
+type Home<T> = Arc<Mutex<Lists<T>>>;
 
 /// The writes to one source that the engine has not taken.
 pub(crate) struct SourceBuffer<T> {
@@ -56,6 +77,9 @@ pub(crate) struct SourceBuffer<T> {
     table: HashTable<u32>,
     free: Vec<u32>,
     queued: Vec<u32>,
+    /// See [`Lists`].
+    replaced: Vec<Arc<T>>,
+    home: Home<T>,
     synced: bool,
     /// Counts the writes.
     version: u64,
@@ -81,6 +105,8 @@ impl<T: Send + Sync + 'static> SourceBuffer<T> {
             table: HashTable::new(),
             free: Vec::new(),
             queued: Vec::new(),
+            replaced: Vec::new(),
+            home: Arc::default(),
             synced,
             version: 0,
             timed_out: Arc::default(),
@@ -100,7 +126,7 @@ impl<T: Send + Sync + 'static> SourceBuffer<T> {
         self.table.find(hash, is).copied()
     }
 
-    /// Sets a key's value; returns the one before, to be dropped without the lock.
+    /// Sets a key's value; returns the one before if the engine did not get it, to be dropped without the lock.
     pub(crate) fn set(&mut self, key: &Key, value: Arc<T>, touch: Touch) -> Option<Arc<T>> {
         self.version += 1;
         let id = self
@@ -119,7 +145,7 @@ impl<T: Send + Sync + 'static> SourceBuffer<T> {
         self.write(id, Some(value), touch)
     }
 
-    /// Deletes a key; returns its value, to be dropped without the lock.
+    /// Deletes a key; returns its value if the engine did not get it, to be dropped without the lock.
     pub(crate) fn delete(&mut self, hash: u64, key: KeyRef<'_>) -> Option<Arc<T>> {
         self.version += 1;
         let id = self.find(hash, key)?;
@@ -165,10 +191,13 @@ impl<T: Send + Sync + 'static> SourceBuffer<T> {
             (None, Some(_)) => touch,
             (Some(_), Some(_)) => touch.max(entry.touch),
         };
-        if !std::mem::replace(&mut entry.is_queued, true) {
-            self.queued.push(id);
+        let old = std::mem::replace(&mut entry.value, value);
+        if std::mem::replace(&mut entry.is_queued, true) {
+            return old;
         }
-        std::mem::replace(&mut entry.value, value)
+        self.queued.push(id);
+        self.replaced.extend(old);
+        None
     }
 
     pub(crate) fn mark_synced(&mut self) {
@@ -201,7 +230,10 @@ impl<T: Send + Sync + 'static> Buffer for SourceBuffer<T> {
     }
 
     fn take(&mut self) -> Box<dyn Any + Send> {
-        let mut writes = SmallVec::with_capacity(self.queued.len());
+        let home = Arc::clone(&self.home);
+        let Lists { mut writes, replaced } = std::mem::take(&mut *home.lock());
+        let replaced = std::mem::replace(&mut self.replaced, replaced);
+        writes.reserve(self.queued.len());
         for id in self.queued.drain(..) {
             let place = &mut self.entries[id as usize];
             let Some(entry) = place else { continue };
@@ -226,8 +258,9 @@ impl<T: Send + Sync + 'static> Buffer for SourceBuffer<T> {
         }
         spare::keep(&mut self.queued);
         Box::new(Writes {
-            writes,
+            lists: Lists { writes, replaced },
             synced: self.synced,
+            home,
         })
     }
 
@@ -283,9 +316,15 @@ impl<T: Send + Sync + 'static> Operator<T> for Source<T> {
     }
 
     fn run(&mut self, store: &mut Store<T>, _run: &mut Run<'_>) -> Step {
-        if let Some(Writes { writes, synced }) = self.pending.take() {
+        if let Some(Writes {
+            mut lists,
+            synced,
+            home,
+        }) = self.pending.take()
+        {
             self.synced |= synced;
-            for write in writes {
+            store.dropped.append(&mut lists.replaced);
+            for write in lists.writes.drain(..) {
                 if let Some(key) = write.key {
                     store.place(write.id, key);
                 }
@@ -299,6 +338,9 @@ impl<T: Send + Sync + 'static> Operator<T> for Source<T> {
                     None => store.put(write.id, write.value),
                 }
             }
+            spare::keep(&mut lists.writes);
+            spare::keep(&mut lists.replaced);
+            *home.lock() = lists;
         }
         Step::Finished { synced: self.synced }
     }
