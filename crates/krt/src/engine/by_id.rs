@@ -3,7 +3,18 @@
 //! They grow by an eighth: when a table of everything in a collection doubles, up to half of it is empty, in each of the tables
 //! that the collection has.
 
+use std::hint::black_box;
+
 use super::id::id32;
+
+/// Reads something of each of many entries, for nothing but to have it near when it is needed.
+///
+/// What an epoch needs of a big collection is in memory that was last used long ago, for each object elsewhere. Reads that follow each other
+/// wait for memory together; those of the work itself, between which there are locked instructions (reference counts), wait one
+/// by one.
+pub(crate) fn warm(entries: impl Iterator<Item = usize>) {
+    black_box(entries.fold(0, |seen, one| seen ^ one));
+}
 
 /// Makes a table at least so long.
 #[inline]

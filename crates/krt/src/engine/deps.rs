@@ -227,6 +227,22 @@ impl Deps {
         })
     }
 
+    /// Reads what is known of a link. See [`by_id::warm`].
+    pub(crate) fn peek(&self, link: u32) -> usize {
+        self.links.get(link as usize).map_or(0, |link| link.dep as usize)
+    }
+
+    /// The same of its dependency.
+    pub(crate) fn peek_deep(&self, link: u32) -> usize {
+        let Some(link) = self.links.get(link as usize) else {
+            return 0;
+        };
+        let Some(Some(dep)) = self.slots.get(link.dep as usize) else {
+            return 0;
+        };
+        usize::from(dep.asked == 0) ^ dep.source.index() ^ dep.memo.as_ref().map_or(0, Arc::strong_count)
+    }
+
     /// The link after this one.
     pub(crate) fn next_link(&self, link: u32) -> u32 {
         self.links.get(link as usize).map_or(NO_LINK, |link| link.next)

@@ -102,6 +102,8 @@ impl<T: Send + Sync + 'static> Published<T> {
                 postings.replace(*id, values);
             }
         }
+        let slots = store.delta.iter().map(|change| content.slots.get(change.id as usize));
+        by_id::warm(slots.map(|slot| usize::from(matches!(slot, Some(Some(_))))));
         for change in &store.delta {
             let Change { id, new, .. } = change;
             let index = *id as usize;

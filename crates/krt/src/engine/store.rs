@@ -130,6 +130,24 @@ impl<T: Send + Sync + 'static> Store<T> {
         self.table.find(hash, is).copied()
     }
 
+    /// Reads what is known of an id. See [`by_id::warm`].
+    pub(crate) fn peek(&self, id: u32) -> usize {
+        let slot = self.slots.get(id as usize);
+        slot.map_or(0, |slot| usize::from(slot.value.is_some()))
+    }
+
+    /// The same of its key and object.
+    pub(crate) fn peek_deep(&self, id: u32) -> usize {
+        let Some(Slot {
+            key: Some(key),
+            value: Some(value),
+        }) = self.slots.get(id as usize)
+        else {
+            return 0;
+        };
+        usize::from(key.text.as_bytes()[0]) ^ Arc::strong_count(value)
+    }
+
     pub(crate) fn has_key(&self, id: u32, key: KeyRef<'_>) -> bool {
         self.key(id).is_some_and(|own| key.is(&own.text))
     }

@@ -44,6 +44,9 @@ pub(crate) enum Input<I: Keyed> {
     Constant(Arc<I>),
 }
 
+/// How many inputs are [looked ahead](Derive::warm) at.
+const WARMED: usize = 32;
+
 const NOT_STAGED: u32 = u32::MAX;
 
 /// The outputs of an input, by id. Nearly always there is one: each input has a list like this.
@@ -378,6 +381,18 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
         }
     }
 
+    /// Has what the next inputs need near.
+    fn warm(&self, next: usize, store: &Store<O>, deps: &Deps) {
+        let inputs = self.dirty[next..].iter().take(WARMED);
+        let states = inputs.map(|input| &self.states[*input as usize]);
+        by_id::warm(
+            states
+                .clone()
+                .map(|own| store.peek(own.outputs.first) ^ deps.peek(own.chain)),
+        );
+        by_id::warm(states.map(|own| store.peek_deep(own.outputs.first) ^ deps.peek_deep(own.chain)));
+    }
+
     fn stage(&mut self, input: u32, outputs: Staged<O>) {
         let place = self.states[input as usize].staged;
         if let Some((_, staged)) = self.staged.get_mut(place as usize) {
@@ -468,6 +483,9 @@ impl<I: Keyed, O: Keyed> Operator<O> for Derive<I, O> {
         };
         let mut next = 0;
         while let Some(input) = self.dirty.get(next).copied() {
+            if next % WARMED == 0 {
+                self.warm(next, store, run.deps);
+            }
             let (key, object) = match source {
                 Some(source) => (source.key(input), source.get(input)),
                 None => (None, constant.as_ref()),

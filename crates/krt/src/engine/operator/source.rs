@@ -324,6 +324,7 @@ impl<T: Send + Sync + 'static> Operator<T> for Source<T> {
         {
             self.synced |= synced;
             store.dropped.append(&mut lists.replaced);
+            by_id::warm(lists.writes.iter().map(|write| store.peek(write.id)));
             for write in lists.writes.drain(..) {
                 if let Some(key) = write.key {
                     store.place(write.id, key);
