@@ -225,10 +225,12 @@ func collections(args []string) error {
 	// Once without a clock, so that nothing is measured for the first time.
 	g.podRound(*round)
 	var took time.Duration
+	used := cpu()
 	for range *rounds {
 		took += g.podRound(*round)
 	}
 	outcome["pod_ns"] = took.Nanoseconds() / int64(*rounds**round)
+	outcome["pod_cpu_ns"] = (cpu() - used) / int64(*rounds**round)
 
 	count := min(*round, s.services)
 	g.serviceRound(count)

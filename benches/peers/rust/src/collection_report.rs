@@ -7,8 +7,14 @@ use crate::report::Figure;
 use crate::rounds::{Contestant, Measured};
 
 /// The parts of the course: figure, title, what its nanoseconds are divided by, digits.
-const PARTS: [(&str, &str, u64, usize); 4] = [
+const PARTS: [(&str, &str, u64, usize); 5] = [
     ("pod_ns", "update of a pod, µs", 1_000, 2),
+    (
+        "pod_cpu_ns",
+        "its processor time, with making and freeing the pod",
+        1_000,
+        2,
+    ),
     ("service_ns", "update of a service, `fetch`, µs", 1_000, 2),
     ("service_map_ns", "the same, `fetch_map`, µs", 1_000, 2),
     ("initial_ns", "initial computation, ms", 1_000_000, 1),
