@@ -15,7 +15,7 @@ use crate::key::Hashing;
 use crate::options::Options;
 use crate::shared::Shared;
 use crate::snapshot::{Live, Snapshot};
-use crate::sync::Mutex;
+use crate::sync::{Mutex, thread};
 use crate::traits::Keyed;
 
 /// The options of a [`Krt`].
@@ -122,7 +122,7 @@ impl Krt {
             }
         };
         let name = format!("krt {}", self.inner.shared.name);
-        if let Err(error) = std::thread::Builder::new().name(name).spawn(work) {
+        if let Err(error) = thread::spawn(name, work) {
             *self.inner.engine.lock() = place.lock().take();
             return Err(Error::Thread(error.to_string()));
         }

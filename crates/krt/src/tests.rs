@@ -16,6 +16,7 @@ mod handlers;
 mod informers;
 mod joins;
 mod lifecycle;
+mod models;
 mod nested;
 mod postings;
 mod quiet;

@@ -1,7 +1,7 @@
 //! One handler of several nodes: what each of them tells in an epoch is gathered, and goes on as one.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use super::backlog::{Load, Waiting};
 use super::handler::Handler;
@@ -11,7 +11,7 @@ use crate::epochs::Epoch;
 use crate::event::Batch;
 use crate::shared::Shared;
 use crate::snapshot::Snapshot;
-use crate::sync::Mutex;
+use crate::sync::{AtomicBool, Mutex};
 
 /// A batch of each node.
 pub(crate) trait Batches: Load + Sync + Default {

@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use super::backlog::{Backlog, Load, Waiting};
 use super::panics;
@@ -12,7 +12,7 @@ use super::pool::{Job, Pool};
 use super::progress::Progress;
 use super::sink::{Delivery, Sink};
 use crate::event::Batch;
-use crate::sync::Mutex;
+use crate::sync::{AtomicBool, Mutex};
 
 /// The user's code.
 pub(crate) type Call<L> = Box<dyn FnMut(&L) + Send>;

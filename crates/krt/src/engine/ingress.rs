@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 
 use super::id::NodeId;
 use super::node::Node;
+use super::planted::{self, Bug};
 use crate::sync::{Condvar, Mutex};
 
 /// An operation on the graph, done between epochs.
@@ -129,7 +130,7 @@ impl Ingress {
         // A thread that is awake looks again before it sleeps.
         let wake = std::mem::take(&mut state.asleep);
         drop(state);
-        if wake {
+        if wake && !planted::has(Bug::WorkerNotWoken) {
             self.wake.notify_all();
         }
         result

@@ -2,6 +2,10 @@
 
 use std::cell::Cell;
 
+#[cfg(test)]
+use crate::sync::checked::DEPTH;
+
+#[cfg(not(test))]
 thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }

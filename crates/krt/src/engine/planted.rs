@@ -73,6 +73,18 @@ pub(crate) enum Bug {
     MemberLeavesEarly,
     /// What a superseded run made is kept.
     SupersededChild,
+    /// A write wakes nobody though the engine's thread sleeps.
+    WorkerNotWoken,
+    /// What a handler has to do wakes nobody though one of its threads sleeps.
+    PoolNotWoken,
+    /// Progress wakes none of those who wait for it.
+    WaiterNotWoken,
+    /// Who waits for progress does not look again before it sleeps.
+    NotLookedAgain,
+    /// A batch wakes nobody though a stream is waited for.
+    StreamNotWoken,
+    /// The end of the engine does not wake the threads of handlers.
+    StopNotTold,
 }
 
 #[cfg(test)]

@@ -11,8 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::inside;
+use super::planted::{self, Bug};
 use super::progress::Progress;
-use crate::sync::{Condvar, Mutex};
+use crate::sync::{Condvar, Mutex, thread};
 
 /// A handler, with its type erased.
 pub(crate) trait Job: Send + Sync {
@@ -71,7 +72,9 @@ impl Pool {
         }
         if state.idle >= state.ready.len() {
             drop(state);
-            self.wake.notify_one();
+            if !planted::has(Bug::PoolNotWoken) {
+                self.wake.notify_one();
+            }
         } else {
             state.threads += 1;
             drop(state);
@@ -98,7 +101,7 @@ impl Pool {
     fn spawn(self: &Arc<Self>) {
         let pool = Arc::clone(self);
         let name = format!("krt {} handler", self.name);
-        if let Err(error) = std::thread::Builder::new().name(name).spawn(move || pool.work()) {
+        if let Err(error) = thread::spawn(name, move || pool.work()) {
             tracing::error!(%error, "no thread for a handler");
             self.state.lock().threads -= 1;
         }
@@ -155,7 +158,9 @@ impl Pool {
             std::mem::take(&mut state.ready)
         };
         drop(jobs);
-        self.wake.notify_all();
+        if !planted::has(Bug::StopNotTold) {
+            self.wake.notify_all();
+        }
     }
 
     pub(crate) fn threads(&self) -> usize {

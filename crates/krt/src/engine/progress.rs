@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use super::panics;
-use crate::sync::Mutex;
+use super::planted::{self, Bug};
+use crate::sync::thread::{self, Thread};
+use crate::sync::{AtomicBool, Mutex};
 
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
@@ -35,7 +36,7 @@ struct Waiting {
 impl Progress {
     /// Something may have come true. No lock is held while the wakers, which are the user's, are called.
     pub(crate) fn notify(&self) {
-        if !self.any.swap(false, Ordering::AcqRel) {
+        if !self.any.swap(false, Ordering::AcqRel) || planted::has(Bug::WaiterNotWoken) {
             return;
         }
         let wakers = std::mem::take(&mut self.waiting.lock().wakers);
@@ -77,7 +78,7 @@ impl Progress {
 
     /// Blocks the thread until `is_true` is, or until the time is up; tells whether it is true.
     pub(crate) fn block_until(self: &Arc<Self>, timeout: Duration, is_true: impl FnMut() -> bool + Unpin) -> bool {
-        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
         let deadline = Instant::now().checked_add(timeout);
         let mut until = Arc::clone(self).until(is_true);
         loop {
@@ -85,14 +86,14 @@ impl Progress {
                 return true;
             }
             let Some(deadline) = deadline else {
-                std::thread::park();
+                thread::park();
                 continue;
             };
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;
             }
-            std::thread::park_timeout(left);
+            thread::park_timeout(left);
         }
     }
 }
@@ -123,7 +124,7 @@ impl<F: FnMut() -> bool + Unpin> Future for Until<F> {
             return Poll::Ready(());
         }
         own.progress.register(&mut own.number, context.waker());
-        if (own.is_true)() {
+        if !planted::has(Bug::NotLookedAgain) && (own.is_true)() {
             Poll::Ready(())
         } else {
             Poll::Pending
@@ -171,11 +172,11 @@ mod tests {
     fn a_waker_that_panics_keeps_nobody_asleep() {
         let progress = Arc::new(Progress::default());
         let [mut first, mut second] = [(); 2].map(|()| Arc::clone(&progress).until(|| false));
-        let woken = Arc::new(Unpark(std::thread::current()));
+        let woken = Arc::new(Unpark(thread::current()));
         assert_eq!(poll(&mut first, &Waker::from(Arc::new(Panics))), Poll::Pending);
         assert_eq!(poll(&mut second, &Waker::from(Arc::clone(&woken))), Poll::Pending);
         progress.notify();
-        std::thread::park();
+        thread::park();
         assert_eq!(Arc::strong_count(&woken), 1, "woken, and forgotten");
     }
 }

@@ -3,7 +3,7 @@
 //! Lock order: the pins, then a collection's content. No user code runs under either.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use hashbrown::{HashMap, HashTable};
 use smallvec::SmallVec;
@@ -13,7 +13,7 @@ use super::pins;
 use super::planted::{self, Bug};
 use super::postings::Postings;
 use super::store::{Change, Store};
-use crate::sync::RwLock;
+use crate::sync::{AtomicBool, RwLock};
 
 #[derive(Debug)]
 struct Slot<T> {
