@@ -339,3 +339,144 @@ fn postings_go_with_the_last_one_who_needs_them() {
     rig.settle();
     assert_eq!(rig.stepper.dependencies()[3], needed);
 }
+
+/// How many dependencies are asked whether it concerns them that one of fifty objects changes, while each of fifty inputs fetches what
+/// has its own namespace, name, labels and values; and who of them runs.
+fn asked(fetch: impl Fn(Narrow<'_, '_>, &Item) -> Fetched<Item> + Send + Sync + 'static) -> (u64, Vec<String>) {
+    let mut rig = Rig::with_strong_hashes();
+    let own = |number: i64| labels(&[("all", "yes"), ("own", &number.to_string())]);
+    let item = move |number: i64| {
+        let mut item = Item::new(&format!("ns-{number}/n-{number}"), number);
+        (item.labels, item.selector) = (own(number), Some(own(number)));
+        item
+    };
+    let others = rig.krt.static_collection("others", (0..50).map(item));
+    let inputs = rig.krt.static_collection("inputs", (0..50).map(item));
+    let index = others.index_by("value", |item| item.value % 50).unwrap();
+    let (log, fetched) = (Log::default(), others.clone());
+    let seen = log.clone();
+    let _watch = rig.krt.collection("watch", &inputs, move |cx, input| {
+        let narrow = Narrow {
+            cx,
+            others: &fetched,
+            index: &index,
+        };
+        seen.add(format!("{} {}", input.name, fetch(narrow, input).len()));
+        None::<Item>
+    });
+    rig.settle();
+    log.take();
+    let before = rig.stepper.engine().deps().counters.asked;
+    others.update(Item { value: 57, ..item(7) });
+    rig.settle();
+    (rig.stepper.engine().deps().counters.asked - before, log.take())
+}
+
+/// What a fetch may start from.
+struct Narrow<'a, 'c> {
+    cx: &'a mut Context<'c>,
+    others: &'a Collection<Item>,
+    index: &'a crate::Index<i64, Item>,
+}
+
+// [K9] [K10] a change is compared with the dependencies that its key, values, namespace, labels, name or selector lead to, and with no others
+#[test]
+fn a_change_asks_only_those_whom_it_may_concern() {
+    let all = [
+        (
+            "key",
+            asked(|one, input| one.cx.fetch(one.others.query().key(input.key()))),
+        ),
+        (
+            "namespace",
+            asked(|one, input| one.cx.fetch(one.others.query().namespace(&input.ns))),
+        ),
+        (
+            "name",
+            asked(|one, input| one.cx.fetch(one.others.query().name(&input.name))),
+        ),
+        (
+            "labels",
+            asked(|one, input| one.cx.fetch(one.others.query().labels(&input.labels))),
+        ),
+        (
+            "selecting",
+            asked(|one, input| one.cx.fetch(one.others.query().selecting(&input.labels))),
+        ),
+        ("index", asked(|one, input| one.cx.fetch(one.index.at(&input.value)))),
+        (
+            "index and namespace",
+            asked(|one, input| one.cx.fetch(one.index.at(&input.value).namespace(&input.ns))),
+        ),
+    ];
+    for (name, (asked, ran)) in all {
+        assert_eq!(ran, ["n-7 1"], "{name}");
+        // Of labels, whoever comes first cannot know yet which of its pairs will be rare.
+        assert!(asked <= 2, "{name}: {asked} were asked");
+    }
+}
+
+// [K9] what is shared narrows nothing, and does not keep what is not shared from doing so
+#[test]
+fn a_change_asks_by_what_tells_most() {
+    let all = [
+        (
+            "index in a common namespace",
+            asked(|one, input| one.cx.fetch(one.index.at(&input.value).namespace("ns-7"))),
+        ),
+        (
+            "key with common labels",
+            asked(|one, input| {
+                let common = labels(&[("all", "yes")]);
+                one.cx.fetch(one.others.query().labels(&common).key(input.key()))
+            }),
+        ),
+        (
+            "selecting with common labels",
+            asked(|one, input| {
+                let common = labels(&[("all", "yes")]);
+                one.cx
+                    .fetch(one.others.query().selecting(&input.labels).labels(&common))
+            }),
+        ),
+        (
+            "name with common labels",
+            asked(|one, input| {
+                let common = labels(&[("all", "yes")]);
+                one.cx.fetch(one.others.query().labels(&common).name(&input.name))
+            }),
+        ),
+    ];
+    for (name, (asked, ran)) in all {
+        assert!(ran.iter().any(|line| line.starts_with("n-7 ")), "{name}: {ran:?}");
+        assert!(asked <= 2, "{name}: {asked} were asked");
+    }
+}
+
+// [K5] what fetches need to know of objects is counted for each way to find them, and adds up
+#[test]
+fn the_tables_that_fetches_need_add_up() {
+    let tables = |namespace: bool, selecting: bool| {
+        let mut rig = Rig::with_strong_hashes();
+        let items = ["x/a", "y/b"].map(|key| Item::new(key, 1).selecting(&[("app", key)]));
+        let others = rig.krt.static_collection("others", items);
+        let _watch = rig.krt.singleton("watch", move |cx| {
+            if namespace {
+                cx.fetch(others.query().namespace("x"));
+            }
+            if selecting {
+                cx.fetch(others.query().selecting(&labels(&[("app", "x/a")])));
+            }
+            Some(Item::new("watch", 1))
+        });
+        rig.settle();
+        let [dependencies, _, _, tables] = rig.stepper.dependencies();
+        assert_eq!(dependencies, usize::from(namespace) + usize::from(selecting));
+        tables
+    };
+    let [none, namespace, selecting, both] = [(false, false), (true, false), (false, true), (true, true)]
+        .map(|(namespace, selecting)| tables(namespace, selecting));
+    // One for the source, and two rows at least, of the two objects.
+    assert!(none == 0 && namespace >= 3 && selecting >= 3, "{namespace} {selecting}");
+    assert_eq!(both, namespace + selecting - 1, "the source is known once");
+}
