@@ -11,7 +11,7 @@ use std::sync::{LockResult, PoisonError};
 use std::time::Duration;
 
 use shuttle::rand::{Rng, thread_rng};
-use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
+use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler, UncontrolledNondeterminismCheckScheduler};
 
 std::thread_local! {
     // The model checker runs its threads as coroutines on this one.
@@ -36,6 +36,14 @@ pub(crate) fn model(schedules: usize, body: impl Fn() + Send + Sync + Copy + 'st
     println!("{schedules} schedules, SHUTTLE_RANDOM_SEED={seed}");
     run(RandomScheduler::new_from_seed(seed, schedules.div_ceil(2)), body);
     run(PctScheduler::new_from_seed(seed, 4, schedules / 2), body);
+}
+
+/// Runs `body` twice under each of some schedules, and panics if it does not ask for the same decisions again.
+pub(crate) fn same_again(schedules: usize, body: impl Fn() + Send + Sync + 'static) {
+    let seed = fastrand::u64(..);
+    println!("{schedules} schedules, SHUTTLE_RANDOM_SEED={seed}");
+    let random = RandomScheduler::new_from_seed(seed, schedules);
+    run(UncontrolledNondeterminismCheckScheduler::new(random), body);
 }
 
 fn run(scheduler: impl Scheduler + 'static, body: impl Fn() + Send + Sync + 'static) {

@@ -19,7 +19,7 @@ use shuttle::thread;
 use super::*;
 use crate::shared::Shared;
 use crate::sync::Condvar;
-use crate::sync::checked::{holds_lock, model};
+use crate::sync::checked::{holds_lock, model, same_again};
 use crate::{Batch, Registration};
 
 /// Schedules of each model in a plain test run; CI asks for many more.
@@ -144,4 +144,11 @@ impl Gate {
             is_open = self.0.1.wait(is_open);
         }
     }
+}
+
+// A seed that failed shows the same again: nothing that decides what a thread does next is random but the schedule.
+#[test]
+fn model_runs_are_the_same_again() {
+    same_again(SCHEDULES / 2, edits::writes_reach_everybody);
+    same_again(SCHEDULES / 2, ends::the_end_amid_writes);
 }

@@ -3,9 +3,13 @@
 
 use std::cell::Cell;
 
+use crate::sync::checked::holds_lock;
+
 thread_local! {
     /// Whether the engine runs. The model and the comparisons of the test read the same objects, and nothing of them panics there.
     static ARMED: Cell<bool> = const { Cell::new(false) };
+    /// What of an object's code ran last under a lock, which none may. A panic there would be contained like any other.
+    static UNDER_LOCK: Cell<Option<Break>> = const { Cell::new(None) };
 }
 
 /// Which of an object's code panics.
@@ -38,6 +42,9 @@ impl Brittle {
 
     /// Panics if this is what breaks, and the engine runs.
     pub(super) fn at(&self, what: Break) {
+        if ARMED.with(Cell::get) && holds_lock() {
+            UNDER_LOCK.set(Some(what));
+        }
         assert!(
             !(self.breaks_at(what) && ARMED.with(Cell::get)),
             "the object breaks at {what:?}"
@@ -74,6 +81,10 @@ impl Drop for Brittle {
 }
 
 /// Has objects break for as long as a call takes.
+///
+/// # Panics
+///
+/// If an object's code ran under a lock.
 pub(super) fn armed<R>(call: impl FnOnce() -> R) -> R {
     struct Disarm;
     impl Drop for Disarm {
@@ -81,7 +92,11 @@ pub(super) fn armed<R>(call: impl FnOnce() -> R) -> R {
             ARMED.with(|armed| armed.set(false));
         }
     }
+    UNDER_LOCK.set(None);
     ARMED.with(|armed| armed.set(true));
-    let _disarm = Disarm;
-    call()
+    let disarm = Disarm;
+    let result = call();
+    drop(disarm);
+    assert_eq!(UNDER_LOCK.take(), None, "an object's code ran under a lock");
+    result
 }
