@@ -409,3 +409,66 @@ fn equal_queries_share_a_dependency() {
     rig.settle();
     assert_eq!(rig.stepper.dependencies(), [0; 4]);
 }
+
+/// Something whose namespace and name are no part of its key.
+#[derive(Debug, Clone, PartialEq)]
+struct Moving {
+    namespace: &'static str,
+    name: &'static str,
+}
+
+impl Keyed for Moving {
+    fn key(&self) -> KeyRef<'_> {
+        KeyRef::Plain("moving")
+    }
+}
+
+impl Namespaced for Moving {
+    fn namespace(&self) -> &str {
+        self.namespace
+    }
+}
+
+impl Named for Moving {
+    fn name(&self) -> &str {
+        self.name
+    }
+}
+
+// [K9] an object that leaves a namespace or a name under its key concerns those who fetched from there, and those where it comes
+#[test]
+fn an_object_that_moves_concerns_both_sides() {
+    let mut rig = Rig::with_strong_hashes();
+    let here = Moving {
+        namespace: "x",
+        name: "a",
+    };
+    let source = rig.krt.static_collection("source", [here.clone()]);
+    let places = items(&rig, "places", &[("x", 0), ("y", 0), ("a", 0), ("b", 0)]);
+    let (log, fetched) = (Log::default(), source.clone());
+    let seen = log.clone();
+    let _watch = rig.krt.collection("watch", &places, move |cx, place| {
+        let query = fetched.query();
+        let found = if ["x", "y"].contains(&place.name.as_str()) {
+            cx.fetch(query.namespace(&place.name))
+        } else {
+            cx.fetch(query.name(&place.name))
+        };
+        seen.add(format!("{} {}", place.name, found.len()));
+        None::<Item>
+    });
+    rig.settle();
+    assert_eq!(log.take(), ["a 1", "b 0", "x 1", "y 0"]);
+    source.update(Moving {
+        namespace: "y",
+        ..here.clone()
+    });
+    rig.settle();
+    assert_eq!(log.take(), ["a 1", "x 0", "y 1"]);
+    source.update(Moving {
+        namespace: "y",
+        name: "b",
+    });
+    rig.settle();
+    assert_eq!(log.take(), ["a 0", "b 1", "y 1"]);
+}
