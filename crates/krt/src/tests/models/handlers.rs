@@ -109,7 +109,7 @@ fn model_a_handler_that_is_stuck_delays_nobody() {
     });
 }
 
-// [K9] a handler and a transformation that panic cost nobody anything: the batch counts as handled, the input keeps its last object
+// [K14] a handler and a transformation that panic cost nobody anything: the batch counts as handled, the input keeps its last object
 #[test]
 fn model_panics_amid_writes() {
     model(SCHEDULES, || {
@@ -150,7 +150,7 @@ fn model_panics_amid_writes() {
     });
 }
 
-// [K2] streams that are dropped at any point leave nothing; who polls the others is woken for each batch, and told the end
+// [K3] [K5] streams that are dropped at any point leave nothing; who polls the others is woken for each batch, and told the end
 #[test]
 fn model_streams_are_dropped_amid_writes() {
     model(SCHEDULES, streams_are_dropped);
