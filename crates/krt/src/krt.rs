@@ -256,6 +256,8 @@ impl Krt {
     /// has ended. What transformations [made](Context::scoped) of it, which comes in later epochs, belongs to it. Before the engine
     /// is started, nothing is applied.
     ///
+    /// What was replaced, and the closures of handlers that were removed meanwhile, may be dropped a moment later.
+    ///
     /// # Cancel safety
     ///
     /// Nothing is lost when it is dropped.
