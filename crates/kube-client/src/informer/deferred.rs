@@ -88,6 +88,30 @@ pub(crate) fn discard_each<T>(garbage: impl IntoIterator<Item = T>) {
     garbage.into_iter().for_each(discard);
 }
 
+/// Things that may be the user's, one after the other; those that nobody takes are dropped each by itself.
+#[derive(Debug)]
+pub(crate) struct Each<T>(std::vec::IntoIter<T>);
+
+impl<T> From<Vec<T>> for Each<T> {
+    fn from(all: Vec<T>) -> Self {
+        Self(all.into_iter())
+    }
+}
+
+impl<T> Iterator for Each<T> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        self.0.next()
+    }
+}
+
+impl<T> Drop for Each<T> {
+    fn drop(&mut self) {
+        discard_each(self.0.by_ref());
+    }
+}
+
 /// Drops the objects of an event, each by itself.
 pub(crate) fn discard_event<K>(event: Event<K>) {
     match event {
@@ -96,5 +120,34 @@ pub(crate) fn discard_event<K>(event: Event<K>) {
             discard(old);
             discard(new);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+    use super::*;
+
+    struct Bomb(Arc<AtomicUsize>);
+
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, SeqCst);
+            panic!("on purpose");
+        }
+    }
+
+    // [I39] a second panic while the first one unwinds would abort the process
+    #[test]
+    fn what_nobody_takes_is_dropped_each_by_itself() {
+        let dropped = Arc::default();
+        let bombs: Vec<Bomb> = (0..3).map(|_| Bomb(Arc::clone(&dropped))).collect();
+        let mut each = Each::from(bombs);
+        let first = each.next();
+        drop(each);
+        assert_eq!(dropped.load(SeqCst), 2);
+        discard(first);
+        assert_eq!(dropped.load(SeqCst), 3);
     }
 }

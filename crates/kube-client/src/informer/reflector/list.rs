@@ -18,7 +18,7 @@ use crate::decode::inflate::{Inflate, PACKED_PIECE};
 use crate::decode::lines::LinePiece;
 use crate::decode::list::{ListMeta, ListReader, NotAList, Piece};
 use crate::error::{Step, WatchError, WatchErrorKind};
-use crate::informer::deferred::{discard, discard_each};
+use crate::informer::deferred::{Each, discard, discard_each};
 use crate::informer::options::OnUndecodable;
 use crate::informer::reflector::connection::{Connection, Read};
 use crate::informer::reflector::crew::Crew;
@@ -66,10 +66,10 @@ enum Line<K> {
 }
 
 /// The events of the lines of a piece, each with its length.
-type DecodedLines<K> = Vec<(usize, Result<WatchEvent<K>, NotAnEvent>)>;
+type DecodedLines<K> = Each<(usize, Result<WatchEvent<K>, NotAnEvent>)>;
 
 /// The elements of a piece; and whether it was elements all through.
-type Decoded<K> = (Vec<Result<Arc<K>, Undecodable>>, Result<(), NotAList>);
+type Decoded<K> = (Each<Result<Arc<K>, Undecodable>>, Result<(), NotAList>);
 
 impl<K: Object> Incoming<K> {
     /// How many different objects have come and were not deleted again.
@@ -231,7 +231,7 @@ impl<K: Object> Reflector<K> {
         crew.push(move || {
             let mut objects = Vec::new();
             let whole = piece.decode(&decoder, &mut |object| objects.push(object));
-            (objects, whole)
+            (Each::from(objects), whole)
         });
     }
 
@@ -402,7 +402,7 @@ impl<K: Object> Reflector<K> {
                 heap.expect(line.len());
                 (line.len(), decoder.event(line))
             });
-            events.collect()
+            Each::from(events.collect::<Vec<_>>())
         });
     }
 
