@@ -260,6 +260,8 @@ impl Piece {
         each: &mut impl FnMut(Result<Arc<K>, Undecodable>),
     ) -> Result<(), NotAList> {
         let (mut rest, mut first) = (self.text.as_slice(), self.first);
+        // Of the whole piece: mending what is left for each such element would take the square of their number.
+        let mut mended = None;
         while !rest.trim_ascii().is_empty() {
             let (text, damage) = valid(rest);
             let mut elements = Elements { text, read: 0, first };
@@ -272,9 +274,9 @@ impl Piece {
                 return Err(pause.into());
             }
             // The next element holds bytes that are no UTF-8.
-            let mended = mend(rest);
+            let mended = mended.get_or_insert_with(|| mend(&self.text));
             let mut elements = Elements {
-                text: &mended,
+                text: &mended[self.text.len() - rest.len()..],
                 read: 0,
                 first,
             };
@@ -386,15 +388,12 @@ impl Elements<'_> {
 
     /// Where the next element begins, behind the comma that parts it from the one before.
     fn next(&self) -> Result<usize, Pause> {
-        let space = |from: usize| {
-            let rest = &self.text.as_bytes()[from..];
-            from + rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count()
-        };
-        let mut start = space(self.read);
+        let rest = &self.text.as_bytes()[self.read..];
+        let mut start = self.read + rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
         if !self.first {
             match self.text.as_bytes().get(start) {
                 None => return Err(Pause::More),
-                Some(b',') => start = space(start + 1),
+                Some(b',') => start += 1,
                 Some(other) => {
                     return Err(NotAList(format!("unexpected {:?} after an item", char::from(*other))).into());
                 }
@@ -682,6 +681,7 @@ mod tests {
             r#"{"items":5,"metadata":{}}"#,
             r#"{"items":[{}"#,
             r#"{"items":[{} {}],"metadata":{}}"#,
+            "{\"items\":[{},\x0c{}],\"metadata\":{}}",
             r#"{"metadata":{}"#,
             r#"{"metadata" {}}"#,
             r#"{"metadata":{},"items":[{"metadata":{"name":"a"}}"#,
