@@ -141,6 +141,11 @@ impl Client {
         &self.owner.core
     }
 
+    #[cfg(test)]
+    pub(crate) fn env(&self) -> &Arc<Environment> {
+        &self.core().env
+    }
+
     /// The raw connection, for requests that no layer covers. Like [`api`](Self::api), [`dynamic`](Self::dynamic) and their forms
     /// for one namespace it is not bound by [`namespaces`](Self::namespaces): what single requests may do is for the server to
     /// decide.

@@ -88,19 +88,36 @@ impl<T: Send + 'static> Crew<T> {
         let work = Arc::new(Mutex::new(Some(work)));
         let (shared, span) = (Arc::clone(&work), tracing::Span::current());
         let help = move || {
-            let work = shared.lock().take();
-            let done = work.map(|work| span.in_scope(work));
+            let begun = {
+                let mut work = shared.lock();
+                // A stop waits for what is begun. The runtime may never have a thread for what is not.
+                work.take().map(|work| (work, place.0.tasks.token()))
+            };
+            let done = begun.map(|(work, _counted)| span.in_scope(work));
             drop(place);
             done
         };
-        let helper = self.env.tasks.spawn_blocking_on(help, &self.env.runtime);
+        let helper = self.env.runtime.spawn_blocking(help);
         self.jobs.push_back(Job::Shared(work, helper));
+    }
+
+    /// Whether nothing is left to take.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
     }
 
     /// The next in order, if it is done.
     pub(crate) fn take_done(&mut self) -> Option<T> {
-        if let Some(Job::Shared(_, helper)) = self.jobs.front_mut() {
-            let done = helper.is_finished().then(|| joined(helper).now_or_never()).flatten()?;
+        if let Some(Job::Shared(work, helper)) = self.jobs.front_mut() {
+            if !helper.is_finished() {
+                return None;
+            }
+            // A runtime that is shutting down begins nothing any more.
+            let ours = work.lock().take();
+            let done = match ours {
+                Some(work) => work(),
+                None => joined(helper).now_or_never()?,
+            };
             self.jobs[0] = Job::Done(done);
         }
         self.pop()
@@ -147,7 +164,9 @@ async fn joined<T>(helper: &mut JoinHandle<Option<T>>) -> T {
 impl<T> Drop for Crew<T> {
     fn drop(&mut self) {
         for job in &self.jobs {
-            if let Job::Shared(_, helper) = job {
+            if let Job::Shared(work, helper) = job {
+                let unbegun = work.lock().take();
+                drop(unbegun); // not under the lock
                 helper.abort();
             }
         }

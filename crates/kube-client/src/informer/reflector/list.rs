@@ -20,7 +20,7 @@ use crate::decode::list::{ListMeta, ListReader, NotAList, Piece};
 use crate::error::{Step, WatchError, WatchErrorKind};
 use crate::informer::deferred::{Each, discard, discard_each};
 use crate::informer::options::OnUndecodable;
-use crate::informer::reflector::connection::{Connection, Read};
+use crate::informer::reflector::connection::{Connection, Read, ReadError};
 use crate::informer::reflector::crew::Crew;
 use crate::informer::reflector::request::ListAt;
 use crate::informer::reflector::{Reflector, Start, version};
@@ -181,6 +181,7 @@ impl<K: Object> Reflector<K> {
             if now >= flush_at || now >= stalled {
                 reader.flush(&mut |piece| self.decode(&mut crew, piece));
                 self.receive_all(&mut crew, incoming).await.map_err(broken)?;
+                heard += now.elapsed(); // the server had no say in it
                 flush_at = now + HOLD;
             }
             if incoming.known() > most {
@@ -194,7 +195,7 @@ impl<K: Object> Reflector<K> {
             }
             let silent = heard + LIST_SILENCE;
             let mut limit = silent.min(stalled).min(give_up);
-            if reader.holds_elements() {
+            if reader.holds_elements() || !crew.is_empty() {
                 limit = limit.min(flush_at);
             }
             let chunk = match timeout_at(limit, body.frame()).await {
@@ -204,7 +205,6 @@ impl<K: Object> Reflector<K> {
                 Ok(Some(Ok(frame))) => frame.into_data().unwrap_or_default(), // trailers say nothing
                 Ok(None) => break,
             };
-            heard = Instant::now();
             for piece in chunk.chunks(piece_length) {
                 let unpacked = inflate.push(piece);
                 let unpacked = unpacked.map_err(|error| self.no_list(&error))?;
@@ -218,6 +218,7 @@ impl<K: Object> Reflector<K> {
                     tokio::task::consume_budget().await;
                 }
             }
+            heard = Instant::now(); // what decoding took is no silence
         }
         let meta = reader.finish(&mut |piece| self.decode(&mut crew, piece));
         self.receive_all(&mut crew, incoming).await.map_err(broken)?;
@@ -362,7 +363,7 @@ impl<K: Object> Reflector<K> {
                     tokio::task::consume_budget().await;
                     let read = tokio::select! {
                         biased;
-                        () = sleep_until(flush_at), if !held.is_empty() => {
+                        () = sleep_until(flush_at), if !held.is_empty() || !crew.is_empty() => {
                             self.receive_all_lines(&mut crew, &mut held, &mut incoming).await?;
                             flush_at = Instant::now() + HOLD;
                             Ok(Read::Data)
@@ -382,7 +383,13 @@ impl<K: Object> Reflector<K> {
                                 format!("the stream ended before its end bookmark, after {} s", lasted.as_secs());
                             return Err(self.failures.of(Step::List, kind, &detail));
                         }
-                        Err(error) => return Err(self.read_failure(Step::List, &error)),
+                        Err(error) => {
+                            // What came in time counts, though it was to be decoded with what comes after it.
+                            self.receive_all_lines(&mut crew, &mut held, &mut incoming).await?;
+                            if !(matches!(error, ReadError::Late(_)) && incoming.known() > most) {
+                                return Err(self.read_failure(Step::List, &error));
+                            }
+                        }
                     }
                 }
             }

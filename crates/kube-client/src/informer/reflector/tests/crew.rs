@@ -6,6 +6,7 @@ use std::sync::{Barrier, mpsc};
 use futures_util::FutureExt;
 
 use super::*;
+use crate::informer::reflector::crew::Crew;
 use crate::informer::transform::Transform;
 
 /// A list in which names come several times, and some objects do not decode; what each name comes to; and how many do not.
@@ -130,5 +131,112 @@ async fn stop_waits_for_the_piece_under_way() {
     }
     go_on.send(()).unwrap();
     shutdown.await;
+    rig.end().await;
+}
+
+// [I13] no thread of the runtime comes to help, ever: the list is decoded without, and a stop does not wait for one
+#[test]
+fn stop_waits_for_no_thread_that_never_comes() {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().max_blocking_threads(1).build().unwrap();
+    let (go_on, waits) = mpsc::channel::<()>();
+    let taken = runtime.spawn_blocking(move || waits.recv().unwrap());
+    runtime.block_on(async {
+        let script = Script::new();
+        let items: Vec<String> = (0..20).map(|n| item_json(&format!("i{n}"), "u", n)).collect();
+        script.json(&list("9", &items));
+        let rig = rig(&script, in_pieces(paged()));
+        rig.informer.synced().await.unwrap();
+        assert_eq!(rig.values().len(), 20);
+        let mut shutdown = Box::pin(rig.client.shutdown());
+        let ended = async {
+            while shutdown.as_mut().now_or_never().is_none() {
+                tokio::task::yield_now().await;
+            }
+        };
+        let stuck = async {
+            for _ in 0..1_000 {
+                tokio::task::yield_now().await;
+            }
+        };
+        let is_stuck = tokio::select! { biased; () = ended => false, () = stuck => true };
+        go_on.send(()).unwrap();
+        taken.await.unwrap();
+        assert!(!is_stuck, "the stop waits for a thread");
+        drop(shutdown);
+        rig.end().await;
+    });
+}
+
+// A runtime that is shutting down begins no work any more: the reflector does it, as long as it is there itself.
+#[test]
+fn work_that_the_runtime_refuses_is_done_here() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let script = Script::new();
+    let client = runtime.block_on(async {
+        let builder = Client::builder().decode_threads(NonZeroUsize::new(3).unwrap());
+        builder.build_with(script.client()).unwrap()
+    });
+    runtime.shutdown_background();
+    let mut crew = Crew::new(client.env());
+    for n in 0..4 {
+        crew.push(move || n);
+    }
+    let taken: Vec<Option<i32>> = (0..5).map(|_| crew.take_done()).collect();
+    assert_eq!(taken, [Some(0), Some(1), Some(2), Some(3), None]);
+}
+
+// [I13] an object that came in time is something new, though another thread is still at it as the time is over
+#[tokio::test(start_paused = true)]
+async fn what_is_being_decoded_counts_as_new() {
+    let script = Script::new();
+    let stream = script.stream();
+    let (go_on, waits) = mpsc::channel::<()>();
+    let (waits, here) = (Mutex::new(waits), std::thread::current().id());
+    let slow = Transform::new("slow", move |_: &mut Item| {
+        if std::thread::current().id() != here {
+            waits.lock().recv().unwrap();
+        }
+    });
+    let rig = rig(&script, in_pieces(InformerOptions::default()).transform(slow));
+    script.requested(1).await;
+    for _ in 0..17 {
+        tokio::time::sleep(Duration::from_secs(7)).await;
+        stream.send(""); // it is not silent
+    }
+    stream.send(&event("ADDED", &item_json(&"a".repeat(100), "u", 1)));
+    for seconds in [0, 2] {
+        tokio::time::advance(Duration::from_secs(seconds)).await;
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+    }
+    go_on.send(()).unwrap();
+    stream.send(&end_bookmark("9"));
+    script::until(|| rig.informer.has_synced() || !rig.kinds().is_empty()).await;
+    assert_eq!(rig.kinds(), []);
+    rig.end().await;
+}
+
+// [I13] time that decoding takes is no silence
+#[tokio::test(start_paused = true)]
+async fn decoding_is_no_silence() {
+    let script = Script::new();
+    let stream = script.stream();
+    let slow = Transform::new("slow", |_: &mut Item| {
+        assert!(tokio::time::advance(Duration::from_secs(91)).now_or_never().is_none());
+    });
+    let rig = rig(&script, paged().transform(slow));
+    script.requested(1).await;
+    stream.send(r#"{"metadata":{"resourceVersion":"9"},"items":["#);
+    stream.send(&format!("{},", item_json("a", "u", 1)));
+    tokio::time::sleep(Duration::from_secs(95)).await;
+    stream.send(&format!("{}]}}", item_json("b", "u", 2)));
+    stream.end();
+    script::until(|| rig.informer.has_synced() || !rig.kinds().is_empty()).await;
+    assert_eq!(rig.kinds(), []);
     rig.end().await;
 }
