@@ -105,7 +105,8 @@ impl ClientBuilder {
     ///
     /// A program starts with its largest lists, and decoding them takes longer than anything else: with two threads a list of whole
     /// pods comes in little more than half of the time. Lists of less than 64 KiB are not shared out, and events of a watch are always
-    /// decoded one after the other. What objects come to, and in which order, is the same.
+    /// decoded one after the other. What objects come to, and in which order, is the same. A shutdown waits for the pieces that other
+    /// threads are at: about 64 KiB of text each, or one object that is larger.
     ///
     /// The price: code of the type and of a [`Transform`](crate::Transform) runs on several threads at a time; and allocators that
     /// keep what is freed for the thread that asked for it, as glibc's does, hold on to more: after each of 20,000 pods had changed

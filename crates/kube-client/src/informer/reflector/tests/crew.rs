@@ -100,7 +100,7 @@ async fn pieces_are_decoded_at_the_same_time() {
     rig.end().await;
 }
 
-// [I13] a stop waits for the piece that another thread is at, and for no other
+// [I23] a stop waits for the piece that another thread is at, and for no other
 #[tokio::test(flavor = "current_thread")]
 async fn stop_waits_for_the_piece_under_way() {
     let script = Script::new();
@@ -134,7 +134,7 @@ async fn stop_waits_for_the_piece_under_way() {
     rig.end().await;
 }
 
-// [I13] no thread of the runtime comes to help, ever: the list is decoded without, and a stop does not wait for one
+// [I23] no thread of the runtime comes to help, ever: the list is decoded without, and a stop does not wait for one
 #[test]
 fn stop_waits_for_no_thread_that_never_comes() {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
@@ -189,7 +189,7 @@ fn work_that_the_runtime_refuses_is_done_here() {
     assert_eq!(taken, [Some(0), Some(1), Some(2), Some(3), None]);
 }
 
-// [I13] an object that came in time is something new, though another thread is still at it as the time is over
+// [I15] an object that came in time is something new, though another thread is still at it as the time is over
 #[tokio::test(start_paused = true)]
 async fn what_is_being_decoded_counts_as_new() {
     let script = Script::new();
@@ -221,7 +221,7 @@ async fn what_is_being_decoded_counts_as_new() {
     rig.end().await;
 }
 
-// [I13] time that decoding takes is no silence
+// Time that decoding takes is no silence of the server's.
 #[tokio::test(start_paused = true)]
 async fn decoding_is_no_silence() {
     let script = Script::new();
