@@ -84,12 +84,15 @@ fn types(structs: &Value, ids: &BTreeMap<&str, usize>) -> String {
                 .collect();
             write!(
                 out,
-                "Field {{ name: {:?}, go: {:?}, shape: {}, proto: &{proto:?}, pointer: {}, omit: Omit::{omit}, inside: {:?} }}, ",
+                "Field {{ name: {:?}, go: {:?}, shape: {}, proto: &{proto:?}, pointer: {}, omit: Omit::{omit}, inside: {:?}, \
+                 strategy: Strategy::{}, merge_key: {:?} }}, ",
                 text(&field["name"]),
                 text(&field["go"]),
                 shape(&field["t"], ids),
                 flag(&field["ptr"]),
                 field["in"].as_str().unwrap_or_default(),
+                strategy(field["patch"].as_str().unwrap_or_default()),
+                field["key"].as_str().unwrap_or_default(),
             )
             .expect("strings take all");
         }
@@ -123,6 +126,16 @@ fn types(structs: &Value, ids: &BTreeMap<&str, usize>) -> String {
     }
     out.push_str("];\n");
     out
+}
+
+/// The strategy of a strategic merge patch; `retainKeys` is one for those who make patches.
+fn strategy(tag: &str) -> &'static str {
+    match tag {
+        "" | "retainKeys" => "Default",
+        "merge" | "merge,retainKeys" => "Merge",
+        "replace" => "Replace",
+        other => panic!("unknown patch strategy {other}"),
+    }
 }
 
 fn shape(t: &Value, ids: &BTreeMap<&str, usize>) -> String {

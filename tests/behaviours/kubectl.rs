@@ -439,20 +439,52 @@ async fn edits_custom_resources(kubectl: &Kubectl, namespace: &Namespace) {
     );
 }
 
-// [F19] edit of a built-in kind sends a strategic merge patch: it works, or is refused in words that say so
-async fn edits_built_in_kinds_or_says_why_not(kubectl: &Kubectl, namespace: &Namespace) {
+// [F10][F19] edit of a built-in kind sends a strategic merge patch
+async fn edits_built_in_kinds(kubectl: &Kubectl, namespace: &Namespace) {
     namespace.config_map("a").await;
     let script = "sed -i 's/^metadata:/data: {word: after}\\nmetadata:/' \"$1\"";
     let (code, printed) = kubectl.edit(script, &["configmap", "a", "-n", namespace.name()]).await;
     let stored = kubectl.server.get(&namespace.at("configmaps/a")).await.ok();
-    if kubectl.server.in_memory().is_some() {
-        let why = "this server does not implement patches of type application/strategic-merge-patch+json";
-        assert!(code == Some(1) && printed.contains(why), "{code:?}: {printed}");
-        assert_eq!(stored["data"]["word"], Value::Null);
-    } else {
-        assert_eq!((code, printed.as_str()), (Some(0), "configmap/a edited\n"));
-        assert_eq!(stored["data"]["word"], "after");
-    }
+    assert_eq!((code, printed.as_str()), (Some(0), "configmap/a edited\n"));
+    assert_eq!(stored["data"]["word"], "after");
+}
+
+// [F10][F19] patch without a type, and apply by the client
+async fn patches_and_applies_workloads(kubectl: &Kubectl, namespace: &Namespace) {
+    let file = kubectl.home.join("deployment.json");
+    let path = file.to_str().expect("a path of text");
+    let container = |name: &str| json!({"name": name, "image": format!("{name}:1")});
+    let mut wanted = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": {"a": "b"}},
+            "template": {
+                "metadata": {"labels": {"a": "b"}},
+                "spec": {"containers": [container("one"), container("two")]},
+            },
+        },
+    });
+    let of = ["-n", namespace.name()];
+    let apply = [&["apply", "-f", path][..], &of].concat();
+    std::fs::write(&file, wanted.to_string()).expect("a file in our folder");
+    assert_eq!(kubectl.ok(&apply).await, "deployment.apps/d created");
+    assert_eq!(kubectl.ok(&apply).await, "deployment.apps/d unchanged");
+    let patch = r#"{"spec":{"template":{"spec":{"containers":[{"name":"three","image":"three:1"}]}}}}"#;
+    let arguments = [&["patch", "deployment", "d", "-p", patch][..], &of].concat();
+    assert_eq!(kubectl.ok(&arguments).await, "deployment.apps/d patched");
+    // What the file no longer says goes, what others have added stays.
+    wanted["spec"]["template"]["spec"]["containers"] = json!([container("two")]);
+    std::fs::write(&file, wanted.to_string()).expect("a file in our folder");
+    assert_eq!(kubectl.ok(&apply).await, "deployment.apps/d configured");
+    let stored = kubectl.server.get(&namespace.of("apps/v1", "deployments/d")).await.ok();
+    let containers = stored["spec"]["template"]["spec"]["containers"].as_array();
+    let names: Vec<_> = containers
+        .into_iter()
+        .flatten()
+        .map(|container| &container["name"])
+        .collect();
+    assert_eq!(names, ["three", "two"]);
 }
 
 // [F11] apply --server-side creates, keeps, is refused and is forced
@@ -523,6 +555,7 @@ both![
     get_watches,
     creates_custom_resources,
     edits_custom_resources,
-    edits_built_in_kinds_or_says_why_not,
+    edits_built_in_kinds,
+    patches_and_applies_workloads,
     applies_on_the_server,
 ];

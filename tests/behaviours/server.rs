@@ -25,6 +25,7 @@ mod patch;
 mod protocol;
 mod selectors;
 mod shared_storage;
+mod strategic;
 mod texts;
 mod update;
 mod watch;

@@ -11,6 +11,7 @@ mod foreign;
 mod media_type;
 mod meta;
 mod options;
+mod patch_types;
 mod proto;
 mod quantity;
 mod special;
@@ -18,6 +19,7 @@ mod tables;
 pub(crate) mod time;
 mod type_meta;
 mod typed;
+mod unstructured;
 mod yaml;
 
 use std::borrow::Cow;
@@ -27,7 +29,9 @@ use bytes::Bytes;
 pub(crate) use custom::{duplicates, duplicates_below};
 pub(crate) use error::DecodeError;
 pub(crate) use options::{DeleteOptions, IGNORE_STORE_READ_ERROR, Preconditions, decode_delete_options};
-pub(crate) use tables::TypeId;
+pub(crate) use patch_types::{GoType, Member};
+pub(crate) use tables::{Strategy, TypeId};
+pub(crate) use unstructured::convert;
 pub(crate) use yaml::{findings as yaml_findings, to_json as yaml_to_json};
 
 use crate::{

@@ -155,6 +155,25 @@ pub(crate) fn is_printable(c: char) -> bool {
     std::str::from_utf8(&after_another[..length]).is_ok_and(|text| text.escape_debug().count() == 2)
 }
 
+/// A float as `%v` shows it: an exponent outside of 1e-4..1e21, of at least two digits.
+pub(crate) fn go_float(number: f64) -> String {
+    let abs = number.abs();
+    if abs == 0.0 || (1e-4..1e21).contains(&abs) {
+        return number.to_string();
+    }
+    let text = format!("{number:e}");
+    match text.split_once('e') {
+        Some((digits, exponent)) => {
+            let (sign, exponent) = match exponent.strip_prefix('-') {
+                Some(exponent) => ('-', exponent),
+                None => ('+', exponent),
+            };
+            format!("{digits}e{sign}{exponent:0>2}")
+        }
+        None => text,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

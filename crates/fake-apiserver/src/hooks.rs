@@ -16,7 +16,7 @@ use crate::object::Object;
 use crate::validation::{ErrorKind, FieldError, Written, join, label_errors, label_value_errors};
 use crate::{crd, defaults};
 
-use data::{config_keys, data_size, encode_string_data, too_long};
+use data::{bare_references, config_keys, data_size, encode_string_data, too_long};
 
 /// What a kind does beyond its policy.
 #[derive(Clone, Copy)]
@@ -275,6 +275,11 @@ const SECRET: Hooks = Hooks {
     ..NONE
 };
 
+const SERVICE_ACCOUNT: Hooks = Hooks {
+    on_admit: |_, object| bare_references(object, "secrets"),
+    ..NONE
+};
+
 const JOB: Hooks = Hooks {
     delete_warning: Some(
         "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or \
@@ -377,6 +382,7 @@ fn hooks(resource: &Resource) -> Hooks {
         ("", "configmaps") => CONFIG_MAP,
         ("", "secrets") => SECRET,
         ("", "limitranges") => LIMIT_RANGE,
+        ("", "serviceaccounts") => SERVICE_ACCOUNT,
         ("", "events") => EVENT,
         ("events.k8s.io", "events") => EVENT_OF_EVENTS,
         ("flowcontrol.apiserver.k8s.io", _) => Hooks {

@@ -188,6 +188,13 @@ impl<'t> Value<'t> {
         self.entries().filter(|(k, _)| k.is(key)).last().map(|(_, value)| value)
     }
 
+    /// Whether the value may hold this text somewhere: not if its bytes hold neither the text nor an escape, which could
+    /// hide it.
+    pub(crate) fn may_hold(self, text: &str) -> bool {
+        let holds = |text: &[u8]| self.raw().windows(text.len()).any(|part| part == text);
+        holds(text.as_bytes()) || holds(b"\\u")
+    }
+
     /// Whether this string is `text`.
     pub(crate) fn is(self, text: &str) -> bool {
         let node = self.node();

@@ -2,17 +2,18 @@
 //!
 //! Each type is a module. Which types a resource takes is decided in [`PatchType::from_header`]. This module knows
 //! no storage: the update transaction calls [`apply`] on each try. Server-side apply needs to know owners and is in
-//! [`managed_fields`](crate::managed_fields). Strategic merge patch is not there yet: asking for it is a 501 that says so.
+//! [`managed_fields`](crate::managed_fields).
 
 mod document;
 mod json;
 mod merge;
+mod strategic;
 
 pub(crate) use document::Node;
 
 use crate::{
-    codec::{self, FieldValidation},
-    json::Tape,
+    codec::{self, FieldValidation, GoType, TypeId},
+    json::{Tape, Value},
     kinds::Resource,
 };
 
@@ -29,8 +30,8 @@ pub(crate) enum PatchType {
     Apply,
 }
 
-/// The types that the server takes.
-const SUPPORTED: [PatchType; 3] = [PatchType::Json, PatchType::Merge, PatchType::Apply];
+/// The changed parts of a document nest at most so deep: walks over them recurse.
+const MAX_DEPTH: usize = 500;
 
 impl PatchType {
     const ALL: [Self; 4] = [Self::Json, Self::Merge, Self::Strategic, Self::Apply];
@@ -59,10 +60,7 @@ impl PatchType {
             .trim();
         let found = Self::ALL.into_iter().find(|patch| patch.media_type() == given);
         match found {
-            Some(patch) if SUPPORTED.contains(&patch) => Ok(patch),
-            Some(patch) if !(patch == Self::Strategic && resource.custom) => Err(PatchError::NotImplemented(format!(
-                "this server does not implement patches of type {given}"
-            ))),
+            Some(patch) if !(patch == Self::Strategic && resource.custom) => Ok(patch),
             _ if resource.custom => Err(PatchError::UnsupportedMediaType(
                 "the body of the request was in an unknown format - accepted media types include: \
                  application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
@@ -88,9 +86,6 @@ pub(crate) enum PatchError {
     /// 413 `RequestEntityTooLarge`.
     #[error("{0}")]
     TooLarge(String),
-    /// 501 `NotImplemented`: the real server takes this type, this one does not yet.
-    #[error("{0}")]
-    NotImplemented(String),
     /// 415 `UnsupportedMediaType`.
     #[error("{0}")]
     UnsupportedMediaType(String),
@@ -103,6 +98,11 @@ impl PatchError {
     /// A patch that is well-formed but does not fit the object. The server hides what did not fit.
     fn does_not_apply() -> Self {
         Self::Unprocessable("the server rejected our request due to an error in our request".to_owned())
+    }
+
+    /// A patch that nests so deep that it is not looked at.
+    fn too_deep() -> Self {
+        Self::BadRequest("error decoding patch: exceeded max depth".to_owned())
     }
 }
 
@@ -118,7 +118,27 @@ pub(crate) fn check_syntax(patch: &[u8]) -> Result<(), PatchError> {
     }
 }
 
-/// Applies a patch to the JSON of the current object (with `apiVersion`, `kind` and `resourceVersion`).
+/// Refuses a value that nests deeper than [`MAX_DEPTH`].
+fn check_depth(value: Value<'_>) -> Result<(), PatchError> {
+    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+    for byte in value.raw() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'{' | b'[' if !in_string => depth += 1,
+            b'}' | b']' if !in_string => depth -= 1,
+            _ => {}
+        }
+        if depth > MAX_DEPTH {
+            return Err(PatchError::too_deep());
+        }
+    }
+    Ok(())
+}
+
+/// Applies a patch other than a strategic one to the JSON of the current object (with `apiVersion`, `kind` and
+/// `resourceVersion`).
 ///
 /// # Errors
 ///
@@ -138,6 +158,26 @@ pub(crate) fn apply(
             "415: Unsupported Media Type".to_owned(),
         )),
     }
+}
+
+/// Applies a strategic merge patch to the JSON of the current object, which is of this type.
+///
+/// # Errors
+///
+/// As for [`apply()`].
+pub(crate) fn apply_strategic(current: &[u8], patch: &[u8], of: TypeId) -> Result<Vec<u8>, PatchError> {
+    let current = Tape::parse(current).map_err(|error| PatchError::Internal(error.to_string()))?;
+    strategic::apply(&current, patch, GoType::of_object(of))
+}
+
+/// What is left of a strategic merge patch that was applied, which errors about the result show.
+///
+/// # Errors
+///
+/// As for [`apply()`].
+pub(crate) fn strategic_left_over(current: &[u8], patch: &[u8], of: TypeId) -> Result<String, PatchError> {
+    let current = Tape::parse(current).map_err(|error| PatchError::Internal(error.to_string()))?;
+    strategic::left_over(&current, patch, GoType::of_object(of))
 }
 
 /// What field validation says about the patch itself, before the unknown fields of the result: duplicate fields and, in

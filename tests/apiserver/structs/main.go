@@ -3,7 +3,8 @@
 //	go run ./structs ../../crates/fake-apiserver/data/kubernetes-1.37-discovery.json
 //
 // The OpenAPI document says nothing of what decides the bytes that Go writes and reads: the order of fields, pointer or
-// value, omitempty, and the protobuf numbers of embedded messages. Reflection over the types of the same modules that
+// value, omitempty, and the protobuf numbers of embedded messages; and a strategic merge patch is applied by the tags of
+// Go's fields, not by that document. Reflection over the types of the same modules that
 // the server is built from does.
 package main
 
@@ -27,7 +28,7 @@ import (
 const note = "Go's view of every served type, by reflection over the types of the 1.37.2 modules: fields in struct order " +
 	"(embedded structs expanded in place) with the JSON name, the shape t, the Go type, protobuf field numbers from the " +
 	"outside in (two for a field of an embedded struct), ptr = pointer, omit = the omitempty and omitzero options, " +
-	"in = the embedded structs that it is a field of"
+	"in = the embedded structs that it is a field of, patch = patch strategies and key = the merge key of strategic merge patch"
 
 // A field as it stands in JSON.
 type field struct {
@@ -38,6 +39,8 @@ type field struct {
 	Ptr   bool   `json:"ptr,omitempty"`
 	Omit  string `json:"omit,omitempty"`
 	In    string `json:"in,omitempty"`
+	Patch string `json:"patch,omitempty"`
+	Key   string `json:"key,omitempty"`
 }
 
 type structure struct {
@@ -152,7 +155,10 @@ func fields(t reflect.Type, outer []int, in string) []field {
 		if called == "" {
 			called = f.Name
 		}
-		all = append(all, field{called, shape(f.Type), f.Type.String(), path, f.Type.Kind() == reflect.Pointer, omit, in})
+		all = append(all, field{
+			called, shape(f.Type), f.Type.String(), path, f.Type.Kind() == reflect.Pointer, omit, in,
+			f.Tag.Get("patchStrategy"), f.Tag.Get("patchMergeKey"),
+		})
 	}
 	return all
 }

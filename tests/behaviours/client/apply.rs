@@ -1,4 +1,4 @@
-//! Strategic merge patch, which the in-memory server does not have yet, server-side apply and field managers. [W1]
+//! Strategic merge patch, server-side apply and field managers. [W1]
 
 use k8s_openapi::api::core::v1::Pod;
 use kclient::{Client, Patch, PatchParams, PostParams, Subresource, Writer, WriterExt};
@@ -121,15 +121,9 @@ async fn field_managers_are_recorded(server: Server) {
 }
 
 cases!(
+    strategic_patches_merge_lists_by_key,
     apply_owns_fields_and_conflicts,
     clients_have_a_field_manager,
     apply_status_writes_the_status,
     field_managers_are_recorded,
 );
-
-// The in-memory server does not have this type yet.
-#[tokio::test]
-#[ignore = "needs the API server rig"]
-async fn real_strategic_patches_merge_lists_by_key() {
-    strategic_patches_merge_lists_by_key(Server::real().await).await;
-}

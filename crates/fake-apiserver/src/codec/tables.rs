@@ -62,6 +62,18 @@ pub(super) struct Field {
     pub(super) omit: Omit,
     /// The embedded structs that it is a field of, which error texts name.
     pub(super) inside: &'static str,
+    pub(super) strategy: Strategy,
+    /// By which field items of a list are the same to a strategic merge patch; empty if by none.
+    pub(super) merge_key: &'static str,
+}
+
+/// What a strategic merge patch does with a list or map that is there already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Strategy {
+    /// It replaces a list and merges a map.
+    Default,
+    Merge,
+    Replace,
 }
 
 /// The shape of a value.

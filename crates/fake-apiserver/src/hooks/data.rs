@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 
+use crate::json::{Tape, write};
 use crate::object::Object;
 use crate::validation::{ErrorKind, FieldError};
 
@@ -116,4 +117,24 @@ pub(super) fn encode_string_data(object: &mut Object) {
     } else {
         object.fields.insert(0, ("data".into(), data));
     }
+}
+
+/// Leaves nothing but the names of the objects that a list refers to.
+pub(super) fn bare_references(object: &mut Object, field: &'static str) {
+    let Some(list) = object.field(field) else { return };
+    // Canonical bytes of a decoded object.
+    let Ok(tape) = Tape::parse(list) else { return };
+    let mut out = Vec::with_capacity(list.len());
+    out.push(b'[');
+    for item in tape.root().items() {
+        write::comma(&mut out);
+        out.push(b'{');
+        if let Some(name) = item.get("name") {
+            write::name(&mut out, "name");
+            out.extend_from_slice(name.raw_quoted());
+        }
+        out.push(b'}');
+    }
+    out.push(b']');
+    object.set_field(field, out.into());
 }

@@ -74,6 +74,25 @@ impl<'t> Node<'t> {
         }
     }
 
+    /// Takes the nulls out of objects, at any depth; those that are items of arrays stay.
+    ///
+    /// Recurses: the caller limits the depth of what may hold a null.
+    pub(super) fn discard_nulls(&mut self) {
+        if let Self::Parsed(value) = self
+            && !value.may_hold("null")
+        {
+            return;
+        }
+        if let Some(entries) = self.object() {
+            entries.retain(|(_, node)| !node.is_null());
+            for (_, node) in entries {
+                node.discard_nulls();
+            }
+        } else if let Some(items) = self.array() {
+            items.iter_mut().for_each(Self::discard_nulls);
+        }
+    }
+
     /// Appends the JSON text.
     ///
     /// Recurses over changed parts only, whose depth a patch's paths and its own nesting limit.

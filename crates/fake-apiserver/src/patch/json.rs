@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 use super::{
-    PatchError,
+    MAX_DEPTH, PatchError,
     document::{self, Node, remove, set},
 };
 use crate::codec::{FieldValidation, duplicates_below};
@@ -23,9 +23,6 @@ const MAX_COPIED: usize = 1_000_000;
 
 /// Moves and copies may look at so many nodes in one patch.
 const MAX_VISITED: usize = 20_000_000;
-
-/// The changed parts of a document nest at most so deep: walks over them recurse.
-const MAX_DEPTH: usize = 500;
 
 /// What a patch has used up.
 #[derive(Debug, Default)]

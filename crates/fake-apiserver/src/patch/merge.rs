@@ -1,14 +1,11 @@
 //! Merge patch (RFC 7386).
 
 use super::{
-    PatchError,
+    MAX_DEPTH, PatchError,
     document::{Node, get, remove, set},
 };
 use crate::codec::FieldValidation;
 use crate::json::{Kind, Tape, Value, canonical};
-
-/// Patches nested deeper than this are refused: both walks recurse.
-const MAX_DEPTH: usize = 500;
 
 /// Applies a merge patch.
 pub(super) fn apply(current: &Tape<'_>, patch: &[u8], validation: FieldValidation) -> Result<Vec<u8>, PatchError> {
@@ -47,9 +44,7 @@ pub(super) fn apply(current: &Tape<'_>, patch: &[u8], validation: FieldValidatio
 /// Merges an object of the patch into a node: null removes, an object merges, anything else replaces.
 fn merge<'t>(target: &mut Node<'t>, patch: Value<'t>, depth: usize) -> Result<(), PatchError> {
     if depth > MAX_DEPTH {
-        return Err(PatchError::BadRequest(
-            "error decoding patch: exceeded max depth".to_owned(),
-        ));
+        return Err(PatchError::too_deep());
     }
     if target.object().is_none() {
         *target = Node::Object(Vec::new());

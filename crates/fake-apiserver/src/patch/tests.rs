@@ -311,20 +311,6 @@ fn patch_type_is_refused_with_the_text_of_the_kind() {
 }
 
 #[test]
-fn patch_type_that_is_not_built_is_told_from_one_that_does_not_exist() {
-    let maps = resource("", "v1", "configmaps");
-    let content_type = "application/strategic-merge-patch+json";
-    assert_eq!(
-        PatchType::from_header(Some(content_type), &maps),
-        Err(PatchError::NotImplemented(format!(
-            "this server does not implement patches of type {content_type}"
-        )))
-    );
-    let content_type = "application/apply-patch+yaml";
-    assert_eq!(PatchType::from_header(Some(content_type), &maps), Ok(PatchType::Apply));
-}
-
-#[test]
 fn patches_never_panic_on_hostile_text() {
     // [F25]
     let seed = 0x5eed_0003;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::gotext::go_quote;
+use crate::gotext::{go_float, go_quote};
 use crate::json::{Kind, Value, canonical};
 
 /// Containers nested deeper than this are cut short.
@@ -48,7 +48,7 @@ fn show(value: Value<'_>, syntax: bool, depth: usize, out: &mut String) {
                 .as_number()
                 .and_then(|digits| digits.parse().ok())
                 .unwrap_or_default();
-            out.push_str(&float(number));
+            out.push_str(&go_float(number));
         }
         Kind::String => {
             let text = value.as_str().unwrap_or_default();
@@ -85,25 +85,6 @@ fn show(value: Value<'_>, syntax: bool, depth: usize, out: &mut String) {
             }
             out.push(if syntax { '}' } else { ']' });
         }
-    }
-}
-
-/// A float as `%v` shows it: an exponent outside of 1e-4..1e21, of at least two digits.
-fn float(number: f64) -> String {
-    let abs = number.abs();
-    if abs == 0.0 || (1e-4..1e21).contains(&abs) {
-        return number.to_string();
-    }
-    let text = format!("{number:e}");
-    match text.split_once('e') {
-        Some((digits, exponent)) => {
-            let (sign, exponent) = match exponent.strip_prefix('-') {
-                Some(exponent) => ('-', exponent),
-                None => ('+', exponent),
-            };
-            format!("{digits}e{sign}{exponent:0>2}")
-        }
-        None => text,
     }
 }
 

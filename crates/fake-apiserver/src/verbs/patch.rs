@@ -3,14 +3,17 @@
 use std::collections::HashSet;
 
 use super::update::{Part, Tracking, check_identity, transact, undeterminable_name};
-use super::write::{self, WrongType};
+use super::write::{self, WriteOptions, WrongType};
 use super::{Context, apply};
 use crate::answer::Answer;
-use crate::codec::{DecodeError, FieldValidation, decode_patched};
+use crate::codec::{DecodeError, Decoded, FieldValidation, TypeId, convert, decode_patched};
 use crate::gotext::go_quote;
-use crate::json::{Kind, Tape, Value};
+use crate::json::{Kind, Tape, Value, write as json};
+use crate::kinds::{Resource, Schema};
 use crate::negotiate::{Representation, Shape};
-use crate::patch::{PatchError, PatchType, apply as apply_patch, check_syntax, field_findings};
+use crate::patch::{
+    PatchError, PatchType, apply as apply_patch, apply_strategic, check_syntax, field_findings, strategic_left_over,
+};
 use crate::status::{Cause, Status, Subject};
 
 /// `PATCH`.
@@ -23,31 +26,15 @@ pub(super) fn patch(context: Context<'_>, part: Part) -> Result<Answer, Status> 
         return apply::apply(context, part);
     }
     let view = context.view(Shape::Object)?;
-    write::check_size(context)?;
-    let options = write::options(context, "PatchOptions")?;
-    check_syntax(&context.request.body).map_err(|error| patch_status(&error))?;
+    let patch = Patch::read(context, patch_type)?;
     let full = context.view_as(Representation::Full);
     let (mut warnings, mut of_finalizers) = (Vec::new(), Vec::new());
-    let findings = match options.validation {
-        FieldValidation::Ignore => Vec::new(),
-        FieldValidation::Strict | FieldValidation::Warn => field_findings(patch_type, &context.request.body),
-    };
-    let patched = transact(context, part, options, Tracking::Due, |old, before| {
-        warnings.clear();
+    let patched = transact(context, part, patch.options, Tracking::Due, |old, before| {
         let mut current = Vec::with_capacity(old.object.canonical.len() + 96);
         full.write_object(&old.object, old.rv, &mut current);
-        let patched = apply_patch(patch_type, &current, &context.request.body, options.validation)
-            .map_err(|error| patch_status(&error))?;
-        check_type(context, &patched, options.validation, &mut warnings)?;
-        let decoded = decode_patched(context.resource, &patched, options.validation);
-        if options.validation == FieldValidation::Strict {
-            check_strict(&patched, &findings, decoded.as_ref().err())?;
-        }
-        let decoded = decoded.map_err(|error| not_an_object(&patched, error.cause()))?;
+        let decoded = patch.apply(&current, &mut warnings)?;
         let wrong_type = WrongType::of(context.resource, &decoded);
         let mut object = decoded.object;
-        warnings.clone_from(&findings);
-        warnings.extend(decoded.warnings);
         check_identity(context, &mut object)?;
         warnings.extend(decoded.repeated_owners);
         if part == Part::Main {
@@ -66,10 +53,111 @@ pub(super) fn patch(context: Context<'_>, part: Part) -> Result<Answer, Status> 
 /// The type of the patch.
 ///
 /// # Errors
-/// 415, and 501 for a type that is not built.
+/// 415.
 pub(super) fn patch_type(context: Context<'_>) -> Result<PatchType, Status> {
     let header = Some(context.request.header(http::header::CONTENT_TYPE)).filter(|header| !header.is_empty());
     PatchType::from_header(header, context.resource).map_err(|error| patch_status(&error))
+}
+
+/// A patch other than an apply, which was read and can be applied time and again.
+pub(super) struct Patch<'a> {
+    context: Context<'a>,
+    form: PatchType,
+    pub(super) options: WriteOptions,
+    /// What field validation says about the patch itself.
+    findings: Vec<String>,
+}
+
+impl<'a> Patch<'a> {
+    /// Reads the options and the body.
+    ///
+    /// # Errors
+    /// 400 for a body that is no JSON, 413, and 422 for options that do not exist.
+    pub(super) fn read(context: Context<'a>, form: PatchType) -> Result<Self, Status> {
+        write::check_size(context)?;
+        let options = write::options(context, "PatchOptions")?;
+        check_syntax(&context.request.body).map_err(|error| patch_status(&error))?;
+        let findings = match options.validation {
+            FieldValidation::Ignore => Vec::new(),
+            FieldValidation::Strict | FieldValidation::Warn => field_findings(form, &context.request.body),
+        };
+        Ok(Self {
+            context,
+            form,
+            options,
+            findings,
+        })
+    }
+
+    /// The object that the patch makes of the current one; `warnings` are then those about it.
+    ///
+    /// # Errors
+    /// 400, 413, 422, and 500 for a strategic one that does not make sense.
+    pub(super) fn apply(&self, current: &[u8], warnings: &mut Vec<String>) -> Result<Decoded, Status> {
+        warnings.clear();
+        let decoded = match (self.form, self.context.resource.schema) {
+            (PatchType::Strategic, Schema::Typed(id)) => self.strategic(current, id)?,
+            _ => self.plain(current, warnings)?,
+        };
+        warnings.clone_from(&self.findings);
+        warnings.extend_from_slice(&decoded.warnings);
+        Ok(decoded)
+    }
+
+    /// By the decoder of JSON.
+    fn plain(&self, current: &[u8], warnings: &mut Vec<String>) -> Result<Decoded, Status> {
+        let (context, validation) = (self.context, self.options.validation);
+        let patched =
+            apply_patch(self.form, current, &context.request.body, validation).map_err(|error| patch_status(&error))?;
+        check_type(context, &patched, validation, warnings)?;
+        let decoded = decode_patched(context.resource, &patched, validation);
+        if validation == FieldValidation::Strict {
+            check_strict(&patched, &self.findings, decoded.as_ref().err())?;
+        }
+        decoded.map_err(|error| not_an_object(&String::from_utf8_lossy(&patched), error.cause()))
+    }
+
+    /// As the real server reads what a strategic merge patch makes: an object of the resource's kind, whatever it says.
+    fn strategic(&self, current: &[u8], of: TypeId) -> Result<Decoded, Status> {
+        let (context, validation) = (self.context, self.options.validation);
+        let body = &context.request.body;
+        let patched = apply_strategic(current, body, of).map_err(|error| patch_status(&error))?;
+        let refused = |why: &str| match strategic_left_over(current, body, of) {
+            Ok(left) => not_an_object(&left, why),
+            Err(error) => patch_status(&error),
+        };
+        let tape = Tape::parse(&patched).map_err(|error| Status::untyped(error.to_string()))?;
+        let converted = convert(of, tape.root()).map_err(|why| refused(&why))?;
+        if validation == FieldValidation::Strict {
+            let all = self.findings.iter().chain(&converted.unknown);
+            let all: Vec<&str> = all.map(String::as_str).collect();
+            if !all.is_empty() {
+                return Err(refused(&format!("strict decoding error: {}", all.join(", "))));
+            }
+        }
+        let json = typed(context.resource, &converted.json);
+        let mut decoded =
+            decode_patched(context.resource, &json, FieldValidation::Ignore).map_err(|error| refused(error.cause()))?;
+        if validation == FieldValidation::Warn {
+            decoded.warnings = converted.unknown;
+        }
+        Ok(decoded)
+    }
+}
+
+/// The JSON of an object that lacks its version and kind, with these.
+fn typed(resource: &Resource, object: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(object.len() + 64);
+    out.push(b'{');
+    for (name, value) in [("apiVersion", &*resource.api_version()), ("kind", &*resource.kind)] {
+        json::name(&mut out, name);
+        json::string(&mut out, value);
+    }
+    if object.len() > b"{}".len() {
+        out.push(b',');
+    }
+    out.extend_from_slice(&object[1..]);
+    out
 }
 
 /// Refuses a patch that takes the API version away: the real server then reads an object of no type, in which it knows
@@ -134,14 +222,14 @@ fn check_strict(patched: &[u8], findings: &[String], error: Option<&DecodeError>
         return Ok(());
     }
     Err(not_an_object(
-        patched,
+        &String::from_utf8_lossy(patched),
         &format!("strict decoding error: {}", all.join(", ")),
     ))
 }
 
 /// 422 for a patch whose result is no object of the kind.
-fn not_an_object(patched: &[u8], why: &str) -> Status {
-    let value = go_quote(&String::from_utf8_lossy(patched));
+fn not_an_object(patched: &str, why: &str) -> Status {
+    let value = go_quote(patched);
     let cause = Cause::new("FieldValueInvalid", format!("Invalid value: {value}: {why}"), "patch");
     Status::invalid(
         Subject {
@@ -163,7 +251,6 @@ fn patch_status(error: &PatchError) -> Status {
             status.details = Some(Box::default());
             status
         }
-        PatchError::NotImplemented(_) => Status::new(501, "NotImplemented", text),
         PatchError::TooLarge(_) => Status::new(413, "RequestEntityTooLarge", text),
         PatchError::UnsupportedMediaType(_) => {
             // The text of the router comes with empty details, the one of the handler with none.

@@ -342,7 +342,13 @@ pub(super) fn patch(rng: &mut Rng, kind: &Kind) -> (&'static str, Content) {
         4 => patch["metadata"]["finalizers"] = Value::Null,
         _ => {}
     }
-    ("application/merge-patch+json", Content::Json(patch))
+    let strategic = !kind.root.contains("{group}") && rng.bool();
+    let content_type = if strategic {
+        "application/strategic-merge-patch+json"
+    } else {
+        "application/merge-patch+json"
+    };
+    (content_type, Content::Json(patch))
 }
 
 fn operation(rng: &mut Rng, kind: &Kind) -> Value {

@@ -54,3 +54,26 @@ fn field_names_are_those_of_the_openapi_document() {
     }
     assert!(compared > 500, "only {compared} types are in both");
 }
+
+#[test]
+fn patch_strategies_are_those_of_the_openapi_document() {
+    // [F10]
+    let structs = read(include_str!("../../../data/kubernetes-1.37-structs.json"));
+    let openapi = read(include_str!("../../../data/kubernetes-1.37-types.json"));
+    let mut compared = 0;
+    for (name, structure) in structs["types"].as_object().unwrap() {
+        let Some(listed) = openapi["types"][name]["fields"].as_object() else {
+            continue;
+        };
+        for field in fields(structure) {
+            let theirs = &listed[field["name"].as_str().unwrap()];
+            for (ours, theirs) in [("patch", "patchStrategy"), ("key", "patchMergeKey")]
+                .map(|(ours, fact)| (field.get(ours), theirs.get(fact)))
+            {
+                assert_eq!(ours, theirs, "{name}.{}", field["name"]);
+                compared += usize::from(ours.is_some());
+            }
+        }
+    }
+    assert!(compared > 100, "only {compared} facts are in both");
+}
