@@ -32,7 +32,8 @@ fn main() {
     let facts = read(FACTS);
     let (structures, places) = structures::structures(&read(TYPES), &facts, &structs);
     fs::write(Path::new(&out).join("structures.rs"), structures).expect("OUT_DIR is writable");
-    let resources = resources(&read(DISCOVERY), &facts, &structs, &type_ids, &places);
+    let resources =
+        resources(&read(DISCOVERY), &facts, &structs, &type_ids, &places) + &scale(&structs, &type_ids, &places);
     fs::write(Path::new(&out).join("resources.rs"), resources).expect("OUT_DIR is writable");
 }
 
@@ -238,6 +239,18 @@ fn resources(
     }
     out.push_str("];\n");
     out
+}
+
+/// What the scale of a workload is.
+fn scale(structs: &Value, ids: &BTreeMap<&str, usize>, places: &structures::Places) -> String {
+    let key = ("autoscaling", "v1", "Scale");
+    let kinds = structs["kinds"].as_array().into_iter().flatten().map(texts);
+    let mut types = kinds
+        .filter(|row| (row[0], row[1], row[2]) == key)
+        .map(|row| ids[row[3]]);
+    let ty = types.next().expect("the type of scales");
+    let at = places[&(key.0.to_owned(), key.1.to_owned(), key.2.to_owned())];
+    format!("const SCALE: (TypeId, u16) = (TypeId({ty}), {at});\n")
 }
 
 fn policy(fact: &Value) -> String {

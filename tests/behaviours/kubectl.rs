@@ -449,8 +449,8 @@ async fn edits_built_in_kinds(kubectl: &Kubectl, namespace: &Namespace) {
     assert_eq!(stored["data"]["word"], "after");
 }
 
-// [F10][F19] patch without a type, and apply by the client
-async fn patches_and_applies_workloads(kubectl: &Kubectl, namespace: &Namespace) {
+// [F10][F19] patch without a type, apply by the client, and scale
+async fn patches_applies_and_scales_workloads(kubectl: &Kubectl, namespace: &Namespace) {
     let file = kubectl.home.join("deployment.json");
     let path = file.to_str().expect("a path of text");
     let container = |name: &str| json!({"name": name, "image": format!("{name}:1")});
@@ -477,6 +477,12 @@ async fn patches_and_applies_workloads(kubectl: &Kubectl, namespace: &Namespace)
     wanted["spec"]["template"]["spec"]["containers"] = json!([container("two")]);
     std::fs::write(&file, wanted.to_string()).expect("a file in our folder");
     assert_eq!(kubectl.ok(&apply).await, "deployment.apps/d configured");
+    let arguments = [
+        &["scale", "deployment", "d", "--current-replicas=1", "--replicas=4"][..],
+        &of,
+    ]
+    .concat();
+    assert_eq!(kubectl.ok(&arguments).await, "deployment.apps/d scaled");
     let stored = kubectl.server.get(&namespace.of("apps/v1", "deployments/d")).await.ok();
     let containers = stored["spec"]["template"]["spec"]["containers"].as_array();
     let names: Vec<_> = containers
@@ -485,6 +491,10 @@ async fn patches_and_applies_workloads(kubectl: &Kubectl, namespace: &Namespace)
         .map(|container| &container["name"])
         .collect();
     assert_eq!(names, ["three", "two"]);
+    assert_eq!(stored["spec"]["replicas"], 4);
+    let complaint = kubectl.refused(&arguments).await;
+    let text = "error: Expected replicas to be 1, was 4";
+    assert!(complaint.starts_with(text), "{complaint}");
 }
 
 // [F11] apply --server-side creates, keeps, is refused and is forced
@@ -556,6 +566,6 @@ both![
     creates_custom_resources,
     edits_custom_resources,
     edits_built_in_kinds,
-    patches_and_applies_workloads,
+    patches_applies_and_scales_workloads,
     applies_on_the_server,
 ];

@@ -23,6 +23,7 @@ mod noise;
 mod pages;
 mod patch;
 mod protocol;
+mod scale;
 mod selectors;
 mod shared_storage;
 mod strategic;

@@ -10,6 +10,7 @@ mod apply;
 mod entries;
 mod last_applied;
 mod reset;
+mod scale;
 mod update;
 mod versions;
 
@@ -18,6 +19,7 @@ use std::borrow::Cow;
 use jiff::Timestamp;
 
 pub(crate) use apply::{ApplyError, Force, Live, apply};
+pub(crate) use scale::{to_scale, to_workload};
 pub(crate) use update::{keep_times, track};
 
 use crate::gotext::{self, is_printable};

@@ -36,6 +36,15 @@ const KNOWN: &[(&str, &str, Cells)] = &[
         let count = field(object, "data").as_object().map_or(0, serde_json::Map::len);
         vec![name(object), field(object, "type"), count.into(), age.into()]
     }),
+    ("autoscaling", "scales", |object, age| {
+        let replicas = |part| field(object, part)["replicas"].as_i64().unwrap_or_default();
+        vec![
+            name(object),
+            replicas("spec").into(),
+            replicas("status").into(),
+            age.into(),
+        ]
+    }),
     ("apiextensions.k8s.io", "customresourcedefinitions", |object, _| {
         let spec = field(object, "spec");
         vec![

@@ -11,6 +11,7 @@ mod get;
 mod list;
 mod options;
 mod patch;
+mod scale;
 mod update;
 mod watch;
 mod write;
@@ -195,6 +196,7 @@ async fn subresource_verb(context: Context<'_>, name: &str) -> Result<Answer, St
     let part = match name {
         "status" => update::Part::Status,
         "finalize" => update::Part::Finalize,
+        "scale" if !context.resource.custom => return scale::run(context).await,
         _ => {
             // Whether there is such an object is all that can be said; of a write, the body would come first.
             if context.request.verb == Verb::Get {

@@ -1,4 +1,4 @@
-//! Subresources that have a form of their own. The in-memory server serves `status` and `finalize` only. [W6]
+//! Subresources that have a form of their own. The in-memory server serves `status`, `finalize` and `scale` only. [W6]
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::authentication::v1::TokenRequest;
@@ -48,8 +48,6 @@ async fn missing_subresources_are_not_found(server: Server) {
     assert!(error.to_string().contains("ConfigMap/status"), "{error}");
 }
 
-cases!(namespaces_are_finalized, missing_subresources_are_not_found);
-
 // [W6] scale is read, patched and replaced, for a kind of replicas
 async fn replicas_are_scaled(server: Server) {
     let namespace = server.namespace().await;
@@ -83,6 +81,12 @@ async fn replicas_are_scaled(server: Server) {
     );
     assert_eq!(sets.fetch(&of).await.unwrap().spec.replicas, Some(2));
 }
+
+cases!(
+    namespaces_are_finalized,
+    missing_subresources_are_not_found,
+    replicas_are_scaled,
+);
 
 // [W6] pods are bound and evicted; a disruption budget says when not, and when to come again
 async fn pods_are_bound_and_evicted(server: Server) {
@@ -162,14 +166,8 @@ async fn tokens_and_named_subresources(server: Server) {
     assert_eq!(debugged.spec.unwrap().ephemeral_containers.unwrap()[0].name, "debug");
 }
 
-mod scaled {
+mod real_only {
     use crate::harness::Server;
-
-    #[tokio::test]
-    #[ignore = "needs the API server rig"]
-    async fn replicas_are_scaled() {
-        super::replicas_are_scaled(Server::real().await).await;
-    }
 
     #[tokio::test]
     #[ignore = "needs the API server rig"]

@@ -156,6 +156,47 @@ fn resource(row: &BuiltIn) -> Resource {
     }
 }
 
+/// The scale of a workload as a resource of its own: a kind of another group, which the workload's path serves.
+pub(crate) fn scale() -> Resource {
+    let (type_id, structure) = SCALE;
+    Resource {
+        group: "autoscaling".into(),
+        version: "v1".into(),
+        plural: "scales".into(),
+        singular: "scale".into(),
+        kind: "Scale".into(),
+        list_kind: "ScaleList".into(),
+        scope: Scope::Namespaced,
+        verbs: Verbs::default(),
+        short_names: Vec::new(),
+        categories: Vec::new(),
+        subresources: Vec::new(),
+        storage: StorageId("".into()),
+        stored_as: None,
+        policy: Policy {
+            table: [
+                ("Name", "string"),
+                ("Desired", "integer"),
+                ("Available", "integer"),
+                ("Age", "string"),
+            ]
+            .map(|(name, kind)| TableColumn {
+                name: name.into(),
+                kind: kind.into(),
+                format: "".into(),
+                priority: 0,
+                json_path: None,
+            })
+            .into(),
+            ..stateless_policy()
+        },
+        deprecation: None,
+        schema: Schema::Typed(type_id),
+        structures: Structures::of_built_in(Some(structure)),
+        custom: false,
+    }
+}
+
 fn policy_of(row: &BuiltIn) -> Policy {
     let mut policy = row.facts.as_ref().map_or_else(stateless_policy, policy);
     if (row.group, row.plural) == ("discovery.k8s.io", "endpointslices") {

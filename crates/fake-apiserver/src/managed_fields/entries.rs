@@ -127,28 +127,7 @@ impl<'a> Managers<'a> {
 
     /// The canonical bytes; `None` if there are no entries.
     pub(super) fn encode(&self) -> Option<Bytes> {
-        if self.0.is_empty() {
-            return None;
-        }
-        let mut entries: Vec<&Entry<'_>> = self.0.values().collect();
-        entries.sort_by(|a, b| {
-            let parts = |entry: &Entry<'_>| (entry.operation, entry.seconds());
-            let names = |a: &Entry<'_>, b: &Entry<'_>| {
-                a.manager
-                    .cmp(&b.manager)
-                    .then_with(|| a.api_version.cmp(&b.api_version))
-                    .then_with(|| a.subresource.cmp(&b.subresource))
-            };
-            parts(a).cmp(&parts(b)).then_with(|| names(a, b))
-        });
-        let mut out = Vec::with_capacity(entries.len() * 256);
-        out.push(b'[');
-        for entry in entries {
-            write::comma(&mut out);
-            entry.write(&mut out);
-        }
-        out.push(b']');
-        Some(Bytes::from(out))
+        encode(self.0.values())
     }
 
     /// Whether there are none.
@@ -181,6 +160,32 @@ impl<'a> Managers<'a> {
         self.0
             .retain(|identity, entry| change(identity, entry) && !entry.set.is_empty());
     }
+}
+
+/// The canonical bytes of entries; `None` if there are none.
+pub(super) fn encode<'e, 'a: 'e>(entries: impl Iterator<Item = &'e Entry<'a>>) -> Option<Bytes> {
+    let mut entries: Vec<&Entry<'_>> = entries.collect();
+    if entries.is_empty() {
+        return None;
+    }
+    entries.sort_by(|a, b| {
+        let parts = |entry: &Entry<'_>| (entry.operation, entry.seconds());
+        let names = |a: &Entry<'_>, b: &Entry<'_>| {
+            a.manager
+                .cmp(&b.manager)
+                .then_with(|| a.api_version.cmp(&b.api_version))
+                .then_with(|| a.subresource.cmp(&b.subresource))
+        };
+        parts(a).cmp(&parts(b)).then_with(|| names(a, b))
+    });
+    let mut out = Vec::with_capacity(entries.len() * 256);
+    out.push(b'[');
+    for entry in entries {
+        write::comma(&mut out);
+        entry.write(&mut out);
+    }
+    out.push(b']');
+    Some(Bytes::from(out))
 }
 
 fn decode_entry(item: Value<'_>, at: usize) -> Result<Entry<'_>, String> {

@@ -107,7 +107,10 @@ fn create(
 }
 
 /// The object that a patch makes of the live one, with its managed fields.
-fn applied_object(
+///
+/// # Errors
+/// 400, 409, and 500 for a patch that is not of the kind's type.
+pub(super) fn applied_object(
     writer: &WriteContext<'_>,
     live: Live<'_>,
     patch: &Patch,
@@ -151,7 +154,7 @@ fn apply_status(error: ApplyError) -> Status {
 }
 
 /// The body of an apply.
-struct Patch {
+pub(super) struct Patch {
     /// The object in canonical form, or why the body holds none: said only of an object that is there.
     object: Result<Vec<u8>, String>,
     /// What is wrong with keys that repeat.
@@ -163,7 +166,7 @@ impl Patch {
     ///
     /// # Errors
     /// 400 for what is neither JSON nor YAML.
-    fn read(body: &[u8]) -> Result<Self, Status> {
+    pub(super) fn read(body: &[u8]) -> Result<Self, Status> {
         let (json, duplicates) = match yaml_to_json(body) {
             Ok(read) => read,
             // What looks like JSON is taken for it at first.

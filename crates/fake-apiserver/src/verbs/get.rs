@@ -1,10 +1,12 @@
 //! Reads one object.
 
+use super::Context;
 use super::options::{Version, parse_version};
-use super::{Context, WantedView};
 use crate::answer::Answer;
 use crate::negotiate::Shape;
 use crate::status::Status;
+use crate::storage::Versioned;
+use crate::stored::Stored;
 
 /// `GET` of one object, or of a subresource that shows the whole object.
 ///
@@ -12,6 +14,15 @@ use crate::status::Status;
 /// 404, 406, 500 for a resourceVersion that is no number, 504 for one in the future.
 pub(super) async fn get(context: Context<'_>) -> Result<Answer, Status> {
     let view = context.view(Shape::Object)?;
+    let version = version(context).await?;
+    Ok(Answer::json(200, view.get()?.object(&version.object, version.rv)))
+}
+
+/// The object that the path names, at least as new as the request asks for.
+///
+/// # Errors
+/// As for [`get`], but for 406.
+pub(super) async fn version(context: Context<'_>) -> Result<Versioned<Stored>, Status> {
     context.check_key(context.name())?;
     let raw = context.request.query.get("resourceVersion").unwrap_or_default();
     let bad = |text: String| {
@@ -24,11 +35,6 @@ pub(super) async fn get(context: Context<'_>) -> Result<Answer, Status> {
     if let Version::At(rv) = parse_version(raw).map_err(bad)? {
         context.wait_for_revision(rv).await?;
     }
-    read(context, &view)
-}
-
-fn read(context: Context<'_>, view: &WantedView) -> Result<Answer, Status> {
     let stored = context.server.storage.get(context.id, &context.key());
-    let stored = stored.ok_or_else(|| context.absent())?;
-    Ok(Answer::json(200, view.get()?.object(&stored.object, stored.rv)))
+    stored.ok_or_else(|| context.absent())
 }

@@ -98,7 +98,7 @@ fn replace(
 }
 
 /// 409 for an update that is meant for an object of another uid.
-fn other_uid(context: Context<'_>, options: WriteOptions, given: &str, actual: &str) -> Status {
+pub(super) fn other_uid(context: Context<'_>, options: WriteOptions, given: &str, actual: &str) -> Status {
     let storage = &*context.resource.storage.0;
     // A dry run knows the key below the root of all keys.
     let root = if options.dry_run { "/registry" } else { "" };

@@ -138,7 +138,7 @@ fn good(rng: &mut Rng, kind: &Kind, act: Act, letter: &str) -> Probe {
         query.push("watch=1".to_owned());
     }
     if matches!(act, Act::Get | Act::Update | Act::Patch) && rng.u8(..8) == 0 {
-        path += pick(rng, &["/status", "/status", "/status", "/finalize", "/nope"]);
+        path += pick(rng, &["/status", "/status", "/status", "/scale", "/finalize", "/nope"]);
     }
     Probe {
         method,
