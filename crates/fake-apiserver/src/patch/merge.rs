@@ -1,7 +1,7 @@
 //! Merge patch (RFC 7386).
 
 use super::{
-    MAX_DEPTH, PatchError,
+    MAX_DEPTH, PatchError, check_depth,
     document::{Node, get, remove, set},
 };
 use crate::codec::FieldValidation;
@@ -66,6 +66,15 @@ fn merge<'t>(target: &mut Node<'t>, patch: Value<'t>, depth: usize) -> Result<()
                     merge(&mut new, value, depth + 1)?;
                     set(entries, key, new);
                 }
+            }
+            Kind::Array if get(entries, &key).is_none_or(|old| old.object().is_none()) => {
+                // It loses the nulls of objects in it, but for where it replaces an object.
+                let mut new = Node::Parsed(value);
+                if value.may_hold("null") {
+                    check_depth(value)?;
+                    new.discard_nulls();
+                }
+                set(entries, key, new);
             }
             _ => set(entries, key, Node::Parsed(value)),
         }

@@ -311,6 +311,24 @@ fn patch_type_is_refused_with_the_text_of_the_kind() {
 }
 
 #[test]
+fn merge_patch_takes_nulls_out_of_what_is_in_lists() {
+    // [F10] but not where the list replaces an object
+    let list = r#"[{"a":null,"b":[null,{"c":null}]},null]"#;
+    let pruned = r#"[{"b":[null,{}]},null]"#;
+    for (member, want) in [
+        ("finalizers", pruned),
+        ("new", pruned),
+        ("name", pruned),
+        ("labels", list),
+    ] {
+        let patched = merge_patch(&format!(r#"{{"metadata":{{"{member}":{list}}}}}"#)).unwrap();
+        assert!(patched.contains(&format!(r#""{member}":{want}"#)), "{patched}");
+    }
+    let deep = format!(r#"{{"x":{}null{}}}"#, "[".repeat(9_000), "]".repeat(9_000));
+    assert_eq!(merge_patch(&deep), Err(PatchError::too_deep()));
+}
+
+#[test]
 fn patches_never_panic_on_hostile_text() {
     // [F25]
     let seed = 0x5eed_0003;
