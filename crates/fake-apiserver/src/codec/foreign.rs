@@ -33,8 +33,8 @@ const APART: [&str; 2] = ["apiextensions.k8s.io", "apiregistration.k8s.io"];
 /// How a kind is read.
 enum Form {
     Struct(TypeId),
-    /// A list of these.
-    List(TypeId),
+    /// A list of these, or of anything.
+    List(Option<TypeId>),
     /// Of which only the name is known.
     Other,
 }
@@ -73,7 +73,7 @@ pub(super) fn known(resource: &Resource, group: &str, version: &str, kind: &str)
     if let Some(id) = of_list.and_then(find) {
         let go = format!("{}List", id.get().go);
         return Some(Foreign {
-            form: Form::List(id),
+            form: Form::List(Some(id)),
             go,
         });
     }
@@ -91,7 +91,7 @@ pub(super) fn known(resource: &Resource, group: &str, version: &str, kind: &str)
         "Status" => Form::Struct(STATUS),
         kind if OF_EVERY_GROUP.contains(&kind) && every_group => options_type(kind).map_or(Form::Other, Form::Struct),
         kind if UNVERSIONED.contains(&kind) => Form::Other,
-        "List" if !apart && (group, version) == ("", "v1") => Form::Other,
+        "List" if !apart && (group, version) == ("", "v1") => Form::List(None),
         _ => return None,
     };
     Some(Foreign {
@@ -168,16 +168,21 @@ impl Foreign {
 
     /// Reads a list of a kind. The types of lists are not known here: what is wrong is told as of the member, which is
     /// then put before it.
-    fn read_list(&self, id: TypeId, root: Value<'_>) -> Result<(), String> {
+    fn read_list(&self, id: Option<TypeId>, root: Value<'_>) -> Result<(), String> {
         for (key, value) in root.entries() {
             let name = key.as_str().unwrap_or_default();
             let mut writer = Writer::new(false, 0);
             match &*name {
                 "metadata" => drop(writer.value(Shape::Struct(LIST_META), "v1.ListMeta", value)),
-                "items" if value.kind() == Kind::Array => value.items().for_each(|item| {
-                    writer.value(Shape::Struct(id), id.get().go, item);
-                }),
-                "items" if !value.is_null() => writer.mismatch(value, &format!("[]{}", id.get().go)),
+                "items" if value.kind() == Kind::Array => {
+                    for (item, id) in value.items().filter_map(|item| Some((item, id?))) {
+                        writer.value(Shape::Struct(id), id.get().go, item);
+                    }
+                }
+                "items" if !value.is_null() => {
+                    let item = id.map_or("runtime.RawExtension", |id| id.get().go);
+                    writer.mismatch(value, &format!("[]{item}"));
+                }
                 _ => {}
             }
             let list = self.go.rsplit('.').next().unwrap_or_default();
