@@ -5,6 +5,7 @@
 
 mod builder;
 mod introspect;
+mod manifest;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};

@@ -4,6 +4,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 /// A running program; killed if a test fails before it ends by itself.
@@ -134,32 +135,147 @@ fn program_writes_a_kubeconfig_for_its_address() {
     std::fs::remove_file(path).expect("the program and its files answer");
 }
 
+/// What a program prints that cannot start.
+fn complaint(arguments: &[&str]) -> String {
+    let output = program(arguments).output().expect("the program and its files answer");
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+    assert!(output.stdout.is_empty(), "{arguments:?}");
+    String::from_utf8(output.stderr).expect("the program and its files answer")
+}
+
 #[test]
-fn program_says_that_its_port_is_taken() {
+fn program_says_why_it_cannot_listen() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("the program and its files answer");
-    let port = taken
+    let address = taken
         .local_addr()
         .expect("the program and its files answer")
-        .port()
         .to_string();
-    let output = program(&["--port", &port])
-        .output()
-        .expect("the program and its files answer");
-    assert_eq!(output.status.code(), Some(1));
-    let message = String::from_utf8(output.stderr).expect("the program and its files answer");
     assert_eq!(
-        message,
-        format!("fake-apiserver: port {port} is in use by another program; choose another with --port\n")
+        complaint(&["--listen", &address]),
+        format!("fake-apiserver: {address} is in use by another program; choose another with --listen\n")
+    );
+    assert_eq!(
+        complaint(&["--listen", "8080"]),
+        "fake-apiserver: cannot listen on 8080: not of the form HOST:PORT\n"
     );
 }
 
 #[test]
-fn program_says_that_it_cannot_write_the_kubeconfig() {
-    let output = program(&["--kubeconfig-out", "/nonexistent/folder/config"])
-        .output()
+fn program_is_told_of_an_address_that_others_reach() {
+    let mut child = program(&["--listen", "0.0.0.0:0"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
         .expect("the program and its files answer");
-    assert_eq!(output.status.code(), Some(1));
-    let message = String::from_utf8(output.stderr).expect("the program and its files answer");
+    let mut url = String::new();
+    BufReader::new(child.stdout.take().expect("a pipe"))
+        .read_line(&mut url)
+        .expect("the program and its files answer");
+    child.kill().expect("the program and its files answer");
+    child.wait().expect("the program and its files answer");
+    let mut told = String::new();
+    let mut stderr = child.stderr.take().expect("a pipe");
+    stderr
+        .read_to_string(&mut told)
+        .expect("the program and its files answer");
+    assert!(url.starts_with("http://127.0.0.1:"), "{url}");
+    assert!(
+        told.contains("is not on loopback: there is no authentication"),
+        "{told}"
+    );
+    let hint = format!("try `kubectl --server {} get namespaces`", url.trim_end());
+    assert!(told.contains(&hint), "{told}");
+}
+
+/// A folder that goes away with its test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("fake-apiserver-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("the program and its files answer");
+        Self(path)
+    }
+
+    fn write(&self, file: &str, text: &str) -> &Self {
+        std::fs::write(self.0.join(file), text).expect("the program and its files answer");
+        self
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().expect("a path of text")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What is left in the folder for temporary files harms nobody.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn program_loads_the_files_of_a_folder() {
+    let folder = Folder::new("load");
+    folder
+        .write("1.yaml", "apiVersion: x.io/v1\nkind: Widget\nmetadata: {name: w, namespace: shop}\n")
+        .write(
+            "2.json",
+            r#"{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "widgets.x.io"},
+                "spec": {"group": "x.io", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"}, "versions": [
+                    {"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]}}"#,
+        )
+        .write(
+            "3.yml",
+            "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n---\n\
+             apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c, image: i}]}\nstatus: {phase: Running}\n",
+        )
+        .write("notes.txt", "not read");
+    let mut program = Program::start(&["--load", folder.path()]);
+    let widget = program.request("GET /apis/x.io/v1/namespaces/shop/widgets/w");
+    assert!(widget.starts_with("HTTP/1.1 200 OK\r\n"), "{widget}");
+    let pod = program.request("GET /api/v1/namespaces/default/pods/p");
+    assert!(pod.contains("\"phase\":\"Running\""), "{pod}");
+    assert!(program.terminate().success());
+}
+
+#[test]
+fn program_says_what_it_cannot_load() {
+    let folder = Folder::new("bad");
+    assert_eq!(
+        complaint(&["--load", folder.path()]),
+        format!(
+            "fake-apiserver: cannot load {}: no file *.yaml, *.yml or *.json is in it\n",
+            folder.path()
+        )
+    );
+    let absent = complaint(&["--load", "/nonexistent/file.yaml"]);
+    assert!(
+        absent.starts_with("fake-apiserver: cannot load /nonexistent/file.yaml: "),
+        "{absent}"
+    );
+    folder.write(
+        "a.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\nkind: ConfigMap\n",
+    );
+    let file = format!("{}/a.yaml", folder.path());
+    assert_eq!(
+        complaint(&["--load", folder.path()]),
+        format!(
+            "fake-apiserver: document 2 of {file} cannot be loaded: it has no apiVersion (its kind is ConfigMap)\n"
+        )
+    );
+    folder.write("a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: A}\n");
+    let refused = complaint(&["--load", &file]);
+    let expected = format!(
+        "fake-apiserver: document 1 of {file} cannot be loaded: the object \"A\" of kind \"ConfigMap\" is refused: ConfigMap \"A\" is invalid: "
+    );
+    assert!(refused.starts_with(&expected), "{refused}");
+}
+
+#[test]
+fn program_says_that_it_cannot_write_the_kubeconfig() {
+    let message = complaint(&["--kubeconfig-out", "/nonexistent/folder/config"]);
     assert!(
         message.starts_with("fake-apiserver: cannot write /nonexistent/folder/config: "),
         "{message}"

@@ -1,24 +1,34 @@
-//! The in-memory API server as a program: `fake-apiserver --port 8080`, then `kubectl -s http://127.0.0.1:8080`.
+//! The in-memory API server as a program: `fake-apiserver --kubeconfig-out FILE`, then `kubectl --kubeconfig FILE get all`.
 #![forbid(unsafe_code)]
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::error::Error;
+use std::io::{self, Write as _};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
-use fake_apiserver::FakeApiServer;
+use fake_apiserver::{Builder, FakeApiServer};
 use tokio::net::TcpListener;
 
-/// An in-memory Kubernetes API server on loopback, for tests and development. Nothing is kept when it ends.
+/// An in-memory Kubernetes API server, for tests and development. Nothing is kept when it ends.
+///
+/// The first line on standard output is the URL, once it answers. There is no TLS and no authentication.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Options {
-    /// Port to listen on; 0 takes a free one.
-    #[arg(long, default_value_t = 0)]
-    port: u16,
+    /// Where to listen, HOST:PORT; port 0 takes a free one.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    listen: String,
     /// Writes a kubeconfig for the server to this file.
     #[arg(long, value_name = "FILE")]
     kubeconfig_out: Option<PathBuf>,
+    /// Starts with the objects of this file, or of the files *.yaml, *.yml and *.json of this folder; may be repeated.
+    ///
+    /// Definitions and namespaces are loaded first; a namespace that is named only by an object in it is made. Objects keep
+    /// the status that they have.
+    #[arg(long, value_name = "PATH")]
+    load: Vec<PathBuf>,
     /// Seed of uids and generated names.
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -42,33 +52,96 @@ fn fail(message: &str) -> ExitCode {
 }
 
 async fn run(options: &Options) -> Result<(), String> {
-    let wanted = SocketAddr::from((Ipv4Addr::LOCALHOST, options.port));
+    let mut builder = FakeApiServer::builder().seed(options.seed);
+    for path in &options.load {
+        builder = load(builder, path)?;
+    }
+    let server = builder.build().map_err(|error| with_source(&error))?;
+    let wanted = &options.listen;
     let listener = TcpListener::bind(wanted).await.map_err(|error| match error.kind() {
-        std::io::ErrorKind::AddrInUse => {
-            format!(
-                "port {} is in use by another program; choose another with --port",
-                options.port
-            )
-        }
+        io::ErrorKind::AddrInUse => format!("{wanted} is in use by another program; choose another with --listen"),
+        io::ErrorKind::InvalidInput => format!("cannot listen on {wanted}: not of the form HOST:PORT"),
         _ => format!("cannot listen on {wanted}: {error}"),
     })?;
     let address = listener
         .local_addr()
         .map_err(|error| format!("cannot read the address of the listener: {error}"))?;
-    let url = format!("http://{address}");
+    let url = format!("http://{}", reachable(address));
     if let Some(path) = &options.kubeconfig_out {
         write_kubeconfig(path, &url)?;
     }
     let shutdown = shutdown_signal()?;
-    let server = FakeApiServer::builder()
-        .seed(options.seed)
-        .build()
-        .map_err(|error| error.to_string())?;
-    println!("{url}");
+    tell(address, &url, options.kubeconfig_out.as_deref()).map_err(|error| format!("cannot print the URL: {error}"))?;
     server
         .serve(listener, shutdown)
         .await
         .map_err(|error| format!("serving {url} failed: {error}"))
+}
+
+/// Adds the objects of a file, or of the files in a folder in the order of their names.
+fn load(builder: Builder, path: &Path) -> Result<Builder, String> {
+    let failed = |path: &Path, error: io::Error| format!("cannot load {}: {error}", path.display());
+    if !path.metadata().map_err(|error| failed(path, error))?.is_dir() {
+        return load_file(builder, path);
+    }
+    let mut files = Vec::new();
+    for entry in path.read_dir().map_err(|error| failed(path, error))? {
+        let file = entry.map_err(|error| failed(path, error))?.path();
+        let extension = file.extension().and_then(|extension| extension.to_str());
+        if matches!(extension, Some("yaml" | "yml" | "json")) {
+            files.push(file);
+        }
+    }
+    if files.is_empty() {
+        return Err(format!(
+            "cannot load {}: no file *.yaml, *.yml or *.json is in it",
+            path.display()
+        ));
+    }
+    files.sort();
+    files.iter().try_fold(builder, |builder, file| load_file(builder, file))
+}
+
+fn load_file(builder: Builder, path: &Path) -> Result<Builder, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("cannot load {}: {error}", path.display()))?;
+    builder
+        .manifest(&path.display().to_string(), &text)
+        .map_err(|error| with_source(&error))
+}
+
+fn with_source(error: &dyn Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {}", with_source(source)),
+        None => error.to_string(),
+    }
+}
+
+/// An address at which a program on this machine finds the listener.
+fn reachable(mut address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() {
+        address.set_ip(match address {
+            SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    address
+}
+
+/// Prints the URL on standard output, for programs, and what to do with it on standard error, for people.
+fn tell(address: SocketAddr, url: &str, kubeconfig: Option<&Path>) -> io::Result<()> {
+    if !address.ip().is_loopback() {
+        eprintln!(
+            "fake-apiserver: {address} is not on loopback: there is no authentication, whoever reaches it may do everything"
+        );
+    }
+    let how = kubeconfig.map_or_else(
+        || format!("kubectl --server {url}"),
+        |path| format!("kubectl --kubeconfig {}", path.display()),
+    );
+    eprintln!("fake-apiserver: try `{how} get namespaces`; Ctrl-C ends the server, nothing is kept");
+    let mut out = io::stdout().lock();
+    writeln!(out, "{url}")?;
+    out.flush()
 }
 
 fn write_kubeconfig(path: &Path, url: &str) -> Result<(), String> {

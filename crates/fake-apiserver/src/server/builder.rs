@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{FakeApiServer, OpenWatches, Options, Shared};
+use super::{FakeApiServer, OpenWatches, Options, Shared, manifest};
 use crate::clock::{Clock, Names};
 use crate::codec::{ContentType, FieldValidation, decode};
 use crate::crd;
@@ -27,7 +27,15 @@ pub struct Builder {
     max_log: usize,
     max_page: Option<usize>,
     max_requests: usize,
-    objects: Vec<Value>,
+    objects: Vec<Initial>,
+}
+
+/// An object that exists from the start.
+#[derive(Clone, Debug)]
+struct Initial {
+    object: Value,
+    /// The manifest that it is of, and the number of its document there.
+    place: Option<(Arc<str>, usize)>,
 }
 
 impl Default for Builder {
@@ -71,6 +79,19 @@ pub enum BuildError {
         name: String,
         /// The text of the server.
         message: String,
+    },
+    /// The document of a manifest is no object.
+    #[error("{0}")]
+    Malformed(String),
+    /// The document of a manifest cannot be loaded, for the reason that is the source of this error.
+    #[error("document {document} of {manifest} cannot be loaded")]
+    Manifest {
+        /// The name that was given to the manifest.
+        manifest: String,
+        /// The number of the document in the manifest, from 1.
+        document: usize,
+        /// Why it cannot be loaded.
+        source: Box<BuildError>,
     },
 }
 
@@ -127,32 +148,80 @@ impl Builder {
     /// # Errors
     /// [`BuildError::Encode`] if the value does not become JSON.
     pub fn object(mut self, object: &impl Serialize) -> Result<Self, BuildError> {
-        self.objects
-            .push(serde_json::to_value(object).map_err(BuildError::Encode)?);
+        let object = serde_json::to_value(object).map_err(BuildError::Encode)?;
+        self.objects.push(Initial { object, place: None });
+        Ok(self)
+    }
+
+    /// Adds the objects of a manifest, as they stand in files for kubectl: YAML documents between lines of `---`, or JSON
+    /// values one after the other; the items of lists count as objects. An object that needs a namespace and names none
+    /// gets the namespace `default`. Otherwise as [`object`](Self::object). `name` is what errors call the manifest, such
+    /// as its path.
+    ///
+    /// ```
+    /// let manifest = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: b}\n";
+    /// let server = fake_apiserver::FakeApiServer::builder().manifest("a.yaml", manifest)?.build()?;
+    /// assert!(server.object("configmaps", Some("default"), "a").is_some());
+    /// # Ok::<(), fake_apiserver::BuildError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`BuildError::Manifest`] with [`BuildError::Malformed`] for a document that is no object of a named kind. What the
+    /// server refuses, [`build`](Self::build) tells.
+    pub fn manifest(mut self, name: &str, text: &str) -> Result<Self, BuildError> {
+        let name: Arc<str> = name.into();
+        for (document, object) in manifest::objects(text) {
+            let object = object.map_err(|message| in_manifest(&name, document, BuildError::Malformed(message)))?;
+            let place = Some((Arc::clone(&name), document));
+            self.objects.push(Initial { object, place });
+        }
         Ok(self)
     }
 
     /// Makes the server.
     ///
     /// # Errors
-    /// [`BuildError`] for an object that cannot be stored.
+    /// [`BuildError`] for an object that cannot be stored, inside of [`BuildError::Manifest`] if it is of a manifest.
     pub fn build(mut self) -> Result<FakeApiServer, BuildError> {
-        let mut objects = std::mem::take(&mut self.objects);
+        let mut initial = std::mem::take(&mut self.objects);
         // What others need comes first: their kinds, and namespaces before one is made for them.
-        objects.sort_by_key(|object| match object["kind"].as_str() {
+        initial.sort_by_key(|initial| match initial.object["kind"].as_str() {
             Some("CustomResourceDefinition") => 0,
             Some("Namespace") => 1,
             _ => 2,
         });
-        let server = self.empty();
-        for object in &objects {
-            server.load(object)?;
+        let server = self.bare();
+        // Those of the objects are not made beforehand, so that what was read off a cluster can be loaded.
+        let given = |name: &str| {
+            initial.iter().any(|Initial { object, .. }| {
+                object["kind"] == "Namespace" && object["apiVersion"] == "v1" && object["metadata"]["name"] == name
+            })
+        };
+        for namespace in namespaces::INITIAL.into_iter().filter(|name| !given(name)) {
+            server.ensure_namespace(namespace);
+        }
+        for Initial { object, place } in initial {
+            match place {
+                None => server.load(&object)?,
+                Some((manifest, document)) => server
+                    .load_value(object, Some("default"))
+                    .map_err(|error| in_manifest(&manifest, document, error))?,
+            }
         }
         Ok(server)
     }
 
     /// Makes the server without the objects.
     pub(super) fn empty(self) -> FakeApiServer {
+        let server = self.bare();
+        for namespace in namespaces::INITIAL {
+            server.ensure_namespace(namespace);
+        }
+        server
+    }
+
+    /// Makes the server without any object.
+    fn bare(self) -> FakeApiServer {
         let shared = Arc::new(Shared {
             storage: Storage::new(self.max_log),
             registry: Registry::new(),
@@ -177,11 +246,15 @@ impl Builder {
         {
             shared.add_storage(&resource.storage, true);
         }
-        let server = FakeApiServer { shared };
-        for namespace in namespaces::INITIAL {
-            server.ensure_namespace(namespace);
-        }
-        server
+        FakeApiServer { shared }
+    }
+}
+
+fn in_manifest(manifest: &str, document: usize, error: BuildError) -> BuildError {
+    BuildError::Manifest {
+        manifest: manifest.to_owned(),
+        document,
+        source: Box::new(error),
     }
 }
 
@@ -193,15 +266,20 @@ impl FakeApiServer {
     /// [`BuildError`] for an object that cannot be stored, such as one that exists already: a namespace does once an
     /// object in it was loaded.
     pub fn load(&self, object: &impl Serialize) -> Result<(), BuildError> {
-        let object = serde_json::to_value(object).map_err(BuildError::Encode)?;
-        let text = |path: &str| {
+        self.load_value(serde_json::to_value(object).map_err(BuildError::Encode)?, None)
+    }
+
+    /// As [`load`](Self::load); an object that needs a namespace and names none gets the given one.
+    fn load_value(&self, mut object: Value, namespace: Option<&str>) -> Result<(), BuildError> {
+        let text = |object: &Value, path: &str| {
             object
                 .pointer(path)
                 .and_then(Value::as_str)
                 .unwrap_or_default()
                 .to_owned()
         };
-        let (api_version, kind, name) = (text("/apiVersion"), text("/kind"), text("/metadata/name"));
+        let (api_version, kind) = (text(&object, "/apiVersion"), text(&object, "/kind"));
+        let name = text(&object, "/metadata/name");
         let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
         let kinds = self.shared.registry.snapshot();
         let resource = kinds.resource_of_kind(group, version, &kind);
@@ -214,11 +292,18 @@ impl FakeApiServer {
             name: name.clone(),
             message,
         };
+        if let Some(namespace) = namespace
+            && resource.namespaced()
+            && text(&object, "/metadata/namespace").is_empty()
+            && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
+        {
+            metadata.insert("namespace".to_owned(), namespace.into());
+        }
         let bytes = object.to_string();
         let decoded = decode(resource, ContentType::Json, bytes.as_bytes(), FieldValidation::Ignore)
             .map_err(|error| refused(error.to_string()))?;
         if resource.namespaced() {
-            self.ensure_namespace(&text("/metadata/namespace"));
+            self.ensure_namespace(&text(&object, "/metadata/namespace"));
         }
         create_object(&self.shared, resource, id, decoded.object).map_err(|status| refused(status.message))?;
         if crd::is_definition(resource) {
