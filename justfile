@@ -40,13 +40,17 @@ doc:
 examples:
     .ci/run examples
 
-# build the real API server and kubectl (Go)
+# build the real API server, kubectl and the foreign suite (Go)
 rig:
     .ci/run rig
 
 # the suites on the real API server
 real:
     .ci/run real
+
+# a foreign suite: controller-runtime's tests of its client, on both servers
+foreign:
+    .ci/run foreign
 
 # licences, sources and duplicate versions (needs cargo-deny)
 deny:
