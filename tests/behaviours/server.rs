@@ -6,6 +6,7 @@ mod crd;
 mod create;
 mod delete;
 mod differential;
+mod documents;
 mod edges;
 mod forbidden;
 mod found;

@@ -1,8 +1,11 @@
 //! What a verb answers, before the transport makes an HTTP response of it.
 
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WARNING};
+use http::header::{
+    CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, IF_NONE_MATCH, RETRY_AFTER, VARY, WARNING,
+};
 
 use crate::body::Body;
+use crate::request::Request;
 use crate::status::Status;
 
 /// An answer.
@@ -37,6 +40,25 @@ impl Answer {
         }
     }
 
+    /// An answer with a document that has a tag, or that the client has it already. The document is made only if it is sent.
+    pub(crate) fn tagged(request: &Request, tag: &str, document: impl FnOnce() -> Vec<u8>) -> Self {
+        let tag = format!("\"{tag}\"");
+        let known = request.header(IF_NONE_MATCH).split(',').map(str::trim);
+        let mut known = known.map(|known| known.strip_prefix("W/").unwrap_or(known));
+        let mut answer = if known.any(|known| known == "*" || known == tag) {
+            let mut answer = Self::json(304, bytes::Bytes::new());
+            answer.headers.retain(|(name, _)| *name != CONTENT_TYPE);
+            answer
+        } else {
+            Self::json(200, document())
+        };
+        answer
+            .headers
+            .extend(HeaderValue::from_str(&tag).map(|tag| (ETAG, tag)));
+        answer.headers.push((VARY, HeaderValue::from_static("Accept")));
+        answer
+    }
+
     /// An answer without a body.
     pub(crate) fn nothing(code: u16) -> Self {
         Self {
@@ -59,7 +81,7 @@ impl Answer {
     }
 
     /// The answer for a path of which the server cannot tell what it is about.
-    pub(crate) fn untold(request: &crate::request::Request) -> Self {
+    pub(crate) fn untold(request: &Request) -> Self {
         let uri = request.uri.path_and_query().map_or("", |uri| uri.as_str());
         let shown = uri.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
         let text = format!(

@@ -133,6 +133,31 @@ fn spec(object: &Object) -> Option<Spec> {
     serde_json::from_slice(object.field("spec")?).ok()
 }
 
+/// The spec of the definition of a custom resource.
+pub(crate) fn spec_of(server: &Shared, resource: &Resource) -> Option<Bytes> {
+    let kinds = server.registry.snapshot();
+    let id = server.resource_id(kinds.resource(GROUP, "v1", PLURAL)?)?;
+    let definition = server.storage.get(id, &resource.qualified_plural())?;
+    definition.object.object().field("spec").cloned()
+}
+
+/// The schema that a definition gives the version of a custom resource.
+pub(crate) fn schema_of(server: &Shared, resource: &Resource) -> Option<Value> {
+    let spec: Spec = serde_json::from_slice(&spec_of(server, resource)?).ok()?;
+    let version = spec
+        .versions
+        .into_iter()
+        .find(|version| version.name == resource.version)?;
+    version.schema?.schema
+}
+
+/// The version in which custom resources are stored.
+pub(crate) fn stored_version(server: &Shared, resource: &Resource) -> Option<String> {
+    let spec: Spec = serde_json::from_slice(&spec_of(server, resource)?).ok()?;
+    let stored = spec.versions.into_iter().find(|version| version.storage)?;
+    Some(stored.name)
+}
+
 /// Fills in what a definition says by saying nothing: the singular, the list kind and the conversion.
 pub(crate) fn on_write(resource: &Resource, object: &mut Object) {
     let Some(parsed) = spec(object) else { return };

@@ -2,9 +2,13 @@
 
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use http::header::{CACHE_CONTROL, HeaderValue};
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
+use crate::digest;
 use crate::kinds::{Group, GroupVersion, Kinds, Resource, Verbs};
 use crate::negotiate::{self, Target};
 use crate::request::Request;
@@ -13,7 +17,7 @@ use crate::status::Status;
 
 /// True if a GET of the path gives a document.
 pub(crate) fn serves(server: &Shared, path: &str) -> bool {
-    matches!(path, "/version" | "/version/") || document(&server.registry.snapshot(), path).is_some()
+    matches!(path, "/version" | "/version/") || document(server, &server.registry.snapshot(), path).is_some()
 }
 
 /// The document at the path, if there is one.
@@ -36,7 +40,7 @@ pub(crate) fn serve(server: &Arc<Shared>, request: &Request) -> Option<Result<An
     if matches!(path, "/api" | "/apis" | "/api/" | "/apis/") {
         return Some(root(&kinds, path.starts_with("/apis"), request));
     }
-    if let Some(document) = document(&kinds, path) {
+    if let Some(document) = document(server, &kinds, path) {
         return Some(plain(&kinds, path, request).map(|()| Answer::json(200, text(&document))));
     }
     // A group that is served knows that the version is not.
@@ -123,7 +127,16 @@ fn root(kinds: &Kinds, named: bool, request: &Request) -> Result<Answer, Status>
         let list = json!({
             "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items,
         });
-        return Ok(Answer::json(200, text(&list)).content_type(AGGREGATED));
+        let document = text(&list);
+        let tag = digest::hex(&document);
+        let mut answer = Answer::tagged(request, &tag, || document);
+        answer.headers.retain(|(name, _)| *name != CACHE_CONTROL);
+        answer.headers.push((CACHE_CONTROL, HeaderValue::from_static("public")));
+        return Ok(if answer.code == 200 {
+            answer.content_type(AGGREGATED)
+        } else {
+            answer
+        });
     }
     let list = if named {
         let groups: Vec<Value> = kinds
@@ -143,21 +156,23 @@ fn root(kinds: &Kinds, named: bool, request: &Request) -> Result<Answer, Status>
 }
 
 /// The document of a group or of a version.
-fn document(kinds: &Kinds, path: &str) -> Option<Value> {
+fn document(server: &Shared, kinds: &Kinds, path: &str) -> Option<Value> {
     let path = path.strip_suffix('/').unwrap_or(path);
     let parts: Vec<&str> = path.strip_prefix('/')?.split('/').collect();
     match parts.as_slice() {
         ["api" | "apis"] => Some(Value::Null),
-        ["api", version] => Some(resource_list("", find_version(kinds.group("")?, version)?)),
+        ["api", version] => Some(resource_list(server, "", find_version(kinds.group("")?, version)?)),
         ["apis", group] if !group.is_empty() => {
             let mut document = api_group(kinds.group(group)?);
             document["kind"] = "APIGroup".into();
             document["apiVersion"] = "v1".into();
             Some(document)
         }
-        ["apis", group, version] if !group.is_empty() => {
-            Some(resource_list(group, find_version(kinds.group(group)?, version)?))
-        }
+        ["apis", group, version] if !group.is_empty() => Some(resource_list(
+            server,
+            group,
+            find_version(kinds.group(group)?, version)?,
+        )),
         _ => None,
     }
 }
@@ -194,7 +209,7 @@ fn verbs(verbs: Verbs, custom: bool) -> Vec<&'static str> {
     names
 }
 
-fn resource_list(group: &str, version: &GroupVersion) -> Value {
+fn resource_list(server: &Shared, group: &str, version: &GroupVersion) -> Value {
     let mut resources = Vec::new();
     for resource in &version.resources {
         let mut document = json!({
@@ -202,6 +217,9 @@ fn resource_list(group: &str, version: &GroupVersion) -> Value {
             "kind": resource.kind, "verbs": verbs(resource.verbs, resource.custom),
         });
         add_names(&mut document, resource);
+        if let Some(hash) = storage_version_hash(server, resource) {
+            document["storageVersionHash"] = hash.into();
+        }
         resources.push(document);
         for sub in &resource.subresources {
             let mut document = json!({
@@ -225,6 +243,36 @@ fn resource_list(group: &str, version: &GroupVersion) -> Value {
         list["apiVersion"] = "v1".into();
     }
     list
+}
+
+/// The hash of the version in which objects are stored; none of what stores nothing.
+fn storage_version_hash(server: &Shared, resource: &Resource) -> Option<String> {
+    if !resource.verbs.contains(crate::kinds::Verb::Watch) {
+        return None;
+    }
+    let (group, version) = if resource.custom {
+        (&*resource.group, crate::crd::stored_version(server, resource)?)
+    } else {
+        let (group, version) = built_in_storage(resource);
+        (group, version.to_owned())
+    };
+    let digest = digest::sha256(format!("{group}/{version}/{}", resource.kind).as_bytes());
+    Some(BASE64_STANDARD.encode(&digest[..8]))
+}
+
+/// Where a built-in kind is stored that is not stored as it is served.
+fn built_in_storage(resource: &Resource) -> (&str, &str) {
+    match (&*resource.group, &*resource.plural) {
+        ("events.k8s.io", "events") => ("", "v1"),
+        ("autoscaling", _) => ("autoscaling", "v2"),
+        ("apiextensions.k8s.io" | "certificates.k8s.io" | "storagemigration.k8s.io", plural)
+            if plural != "certificatesigningrequests" =>
+        {
+            (&resource.group, "v1beta1")
+        }
+        ("resource.k8s.io", "devicetaintrules") => (&resource.group, "v1beta2"),
+        (group, _) => (group, &resource.version),
+    }
 }
 
 fn add_names(document: &mut Value, resource: &Resource) {

@@ -45,6 +45,7 @@ mod convert;
 mod crd;
 mod deadline;
 mod defaults;
+mod digest;
 mod discovery;
 mod faults;
 mod gotext;
