@@ -12,7 +12,7 @@ use tokio::process::{Child, ChildStdout, Command};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::harness::{CustomKind, Namespace, Server, limited, unique};
+use crate::harness::{CustomKind, Namespace, Server, eventually, limited, unique};
 
 /// A server with a kubectl that talks to it.
 struct Kubectl {
@@ -529,6 +529,402 @@ async fn applies_on_the_server(kubectl: &Kubectl, namespace: &Namespace) {
     assert_eq!(managers, [(&json!("kubectl"), &json!("Apply"))]);
 }
 
+// [F19] explain shows the fields of built-in and of custom kinds
+async fn explains_kinds_and_fields(kubectl: &Kubectl, _: &Namespace) {
+    let fields = async |arguments: &[&str]| {
+        let printed = kubectl.ok(&[&["explain"], arguments].concat()).await;
+        // The type of a field follows a tab; descriptions, which one of the servers has, have none.
+        let (_, fields) = printed.split_once("FIELDS:\n").unwrap_or(("", &printed));
+        let of_fields = fields.lines().filter(|line| line.contains("\t<"));
+        of_fields.map(|line| columns(line).join(" ")).collect::<Vec<_>>()
+    };
+    let pod = [
+        "apiVersion <string>",
+        "kind <string>",
+        "metadata <ObjectMeta>",
+        "spec <PodSpec>",
+        "status <PodStatus>",
+    ];
+    assert_eq!(fields(&["pods"]).await, pod);
+    let port = [
+        "containerPort <integer> -required-",
+        "hostIP <string>",
+        "hostPort <integer>",
+        "name <string>",
+        "protocol <string>",
+    ];
+    assert_eq!(fields(&["pods.spec.containers.ports"]).await, port);
+    let strategy = [
+        "rollingUpdate <RollingUpdateDeployment>",
+        "maxSurge <IntOrString>",
+        "maxUnavailable <IntOrString>",
+        "type <string>",
+    ];
+    assert_eq!(fields(&["deploy.spec.strategy", "--recursive"]).await, strategy);
+    let old = fields(&["configmaps", "--output", "plaintext-openapiv2"]).await;
+    assert_eq!(old[1], "binaryData <map[string]string>");
+    let absent = kubectl.refused(&["explain", "pods.nonsense"]).await;
+    assert!(absent.ends_with("error: field \"nonsense\" does not exist"), "{absent}");
+
+    let kind = CustomKind::register(&kubectl.server, |definition| {
+        definition["spec"]["versions"][0]["schema"] = json!({"openAPIV3Schema": {"type": "object", "properties": {
+            "spec": {"type": "object", "description": "What it is to be.", "required": ["size"], "properties": {
+                "size": {"type": "string", "enum": ["small", "large"]},
+                "parts": {"type": "array", "items": {"type": "object", "properties": {"name": {"type": "string"}}}},
+            }},
+        }}});
+    })
+    .await;
+    let name = format!("widgets.{}", kind.group);
+    let spec = eventually("the schema is published", || async {
+        let output = kubectl.run(&["explain", &format!("{name}.spec")], None).await;
+        output
+            .status
+            .success()
+            .then(|| String::from_utf8(output.stdout).expect("text"))
+    })
+    .await;
+    for line in [
+        "What it is to be.",
+        "parts\t<[]Object>",
+        "size\t<string> -required-",
+        "enum: small, large",
+    ] {
+        assert!(spec.contains(line), "{line:?} is not in\n{spec}");
+    }
+}
+
+// [F19] apply on the client's side creates, keeps, and changes custom resources
+async fn applies_on_the_client(kubectl: &Kubectl, namespace: &Namespace) {
+    let kind = CustomKind::register(&kubectl.server, |_| {}).await;
+    let apply = ["apply", "-n", namespace.name(), "-f", "-"];
+    let wanted = |fields: Value| kind.object("w", &fields);
+    let done = |what: &str| format!("widget.{}/w {what}", kind.group);
+    let first = wanted(json!({"spec": {"a": 1, "b": {"c": "d"}}}));
+    assert_eq!(kubectl.ok_with(&apply, Some(&first)).await, done("created"));
+    assert_eq!(kubectl.ok_with(&apply, Some(&first)).await, done("unchanged"));
+    let path = kind.at(namespace, "/w");
+    // What others have set stays; what is given up goes.
+    kubectl
+        .server
+        .merge(&path, &json!({"spec": {"other": true}}))
+        .await
+        .ok();
+    let second = wanted(json!({"spec": {"a": 2}}));
+    let dry = [&apply[..], &["--dry-run=server"]].concat();
+    assert_eq!(
+        kubectl.ok_with(&dry, Some(&second)).await,
+        done("configured (server dry run)")
+    );
+    assert_eq!(kubectl.ok_with(&apply, Some(&second)).await, done("configured"));
+    let stored = kubectl.server.get(&path).await.ok();
+    assert_eq!(stored["spec"], json!({"a": 2, "other": true}));
+    // A built-in object that is new.
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"v": "1"}});
+    assert_eq!(kubectl.ok_with(&apply, Some(&map)).await, "configmap/a created");
+    assert_eq!(kubectl.ok_with(&apply, Some(&map)).await, "configmap/a unchanged");
+}
+
+// [F19] diff shows what an apply would change
+async fn shows_differences(kubectl: &Kubectl, namespace: &Namespace) {
+    let map =
+        |value: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"v": value}});
+    let diff = ["diff", "--server-side", "-n", namespace.name(), "-f", "-"];
+    let create = ["apply", "--server-side", "-n", namespace.name(), "-f", "-"];
+    let differences = async |value: &str| {
+        let output = kubectl.run(&diff, Some(&map(value))).await;
+        let printed = String::from_utf8(output.stdout).expect("kubectl prints text");
+        let lines = printed
+            .lines()
+            .filter(|line| line.starts_with(['+', '-']) && line.contains("v: "));
+        let lines: Vec<_> = lines.map(str::to_owned).collect();
+        (output.status.code(), lines)
+    };
+    assert_eq!(differences("1").await, (Some(1), vec!["+  v: \"1\"".to_owned()]));
+    assert_eq!(kubectl.server.get(&namespace.at("configmaps/a")).await.code, 404);
+    kubectl.ok_with(&create, Some(&map("1"))).await;
+    assert_eq!(differences("1").await, (Some(0), vec![]));
+    let changed = vec!["-  v: \"1\"".to_owned(), "+  v: \"2\"".to_owned()];
+    assert_eq!(differences("2").await, (Some(1), changed));
+}
+
+// [F19] label and annotate
+async fn labels_and_annotates(kubectl: &Kubectl, namespace: &Namespace) {
+    namespace.config_map("a").await;
+    let here = namespace.name();
+    let label = ["label", "configmap", "a", "-n", here];
+    let with = |more: &[&'static str]| [&label[..], more].concat();
+    assert_eq!(kubectl.ok(&with(&["x=1", "y=2"])).await, "configmap/a labeled");
+    let refused = kubectl.refused(&with(&["x=2"])).await;
+    assert!(
+        refused.contains("'x' already has a value (1), and --overwrite is false"),
+        "{refused}"
+    );
+    assert_eq!(
+        kubectl.ok(&with(&["x=2", "y-", "--overwrite"])).await,
+        "configmap/a modified"
+    );
+    let annotate = ["annotate", "configmap", "-n", here, "--all", "note=all"];
+    kubectl.ok(&annotate).await;
+    let stored = kubectl.server.get(&namespace.at("configmaps/a")).await.ok();
+    assert_eq!(stored["metadata"]["labels"], json!({"x": "2"}));
+    assert_eq!(stored["metadata"]["annotations"], json!({"note": "all"}));
+    let selected = ["get", "configmaps", "-n", here, "-l", "x=2", "-o", "name"];
+    assert_eq!(kubectl.ok(&selected).await, "configmap/a");
+}
+
+// [F19] wait and rollout status follow an object until it is so
+async fn waits_for_conditions(kubectl: &Kubectl, namespace: &Namespace) {
+    let here = namespace.name();
+    kubectl
+        .ok(&[
+            "create",
+            "deployment",
+            "d",
+            "--image",
+            "i",
+            "--replicas",
+            "2",
+            "-n",
+            here,
+        ])
+        .await;
+    let path = namespace.of("apps/v1", "deployments/d");
+    let (mut child, mut lines) = kubectl.start(&["rollout", "status", "deployment/d", "-n", here, "--timeout=60s"]);
+    let mut next = async || {
+        let line = limited("a line of kubectl rollout", lines.next_line()).await;
+        line.expect("kubectl prints text").expect("kubectl goes on")
+    };
+    assert_eq!(next().await, "Waiting for deployment spec update to be observed...");
+    let generation = kubectl.server.get(&path).await.ok()["metadata"]["generation"].clone();
+    let some = json!({"status": {"observedGeneration": generation, "replicas": 2, "updatedReplicas": 1}});
+    kubectl.server.merge(&format!("{path}/status"), &some).await.ok();
+    let progress = "Waiting for deployment \"d\" rollout to finish: 1 out of 2 new replicas have been updated...";
+    // It may have seen more than one state that is not observed.
+    let mut line = next().await;
+    while line.contains("to be observed") {
+        line = next().await;
+    }
+    assert_eq!(line, progress);
+    let all = json!({"status": {
+        "updatedReplicas": 2, "availableReplicas": 2, "readyReplicas": 2,
+        "conditions": [{"type": "Available", "status": "True", "reason": "r", "message": "m"}],
+    }});
+    kubectl.server.merge(&format!("{path}/status"), &all).await.ok();
+    let mut line = next().await;
+    while line.starts_with("Waiting") {
+        line = next().await;
+    }
+    assert_eq!(line, "deployment \"d\" successfully rolled out");
+    assert!(limited("kubectl's end", child.wait()).await.expect("it ends").success());
+    let wait = ["wait", "-n", here, "--timeout=60s", "deployment/d"];
+    for condition in ["--for=condition=Available", "--for=jsonpath={.status.readyReplicas}=2"] {
+        let met = kubectl.ok(&[&wait[..], &[condition]].concat()).await;
+        assert_eq!(met, "deployment.apps/d condition met");
+    }
+    let (mut child, mut lines) = kubectl.start(&[&wait[..], &["--for=delete"]].concat());
+    kubectl.server.delete(&path).await.ok();
+    let gone = limited("kubectl wait", lines.next_line()).await.expect("text");
+    // It may have come too late to see the object, which says nothing.
+    assert!(gone.is_none_or(|line| line == "deployment.apps/d condition met"));
+    assert!(limited("kubectl's end", child.wait()).await.expect("it ends").success());
+}
+
+// [F12] [F19] delete says what becomes of dependents
+async fn deletes_in_all_ways(kubectl: &Kubectl, namespace: &Namespace) {
+    let here = namespace.name();
+    for (cascade, finalizer) in [("foreground", "foregroundDeletion"), ("orphan", "orphan")] {
+        kubectl
+            .ok(&["create", "deployment", cascade, "--image", "i", "-n", here])
+            .await;
+        let how = format!("--cascade={cascade}");
+        let deleted = kubectl
+            .ok(&["delete", "deployment", cascade, &how, "--wait=false", "-n", here])
+            .await;
+        assert!(
+            deleted.starts_with(&format!("deployment.apps \"{cascade}\" deleted")),
+            "{deleted}"
+        );
+        let stored = kubectl
+            .server
+            .get(&namespace.of("apps/v1", &format!("deployments/{cascade}")))
+            .await;
+        // A garbage collector may have been faster.
+        if stored.code != 404 {
+            assert_eq!(stored.ok()["metadata"]["finalizers"], json!([finalizer]));
+        }
+    }
+    namespace.config_map("a").await;
+    namespace.config_map("b").await;
+    kubectl
+        .ok(&["delete", "configmaps", "--all", "--cascade=background", "-n", here])
+        .await;
+    let left = kubectl.server.get(&namespace.at("configmaps")).await.ok();
+    let left: Vec<_> = left["items"].as_array().expect("items").clone();
+    assert!(
+        left.iter().all(|map| map["metadata"]["name"] == "kube-root-ca.crt"),
+        "{left:?}"
+    );
+    let absent = kubectl.refused(&["delete", "configmap", "a", "-n", here]).await;
+    assert_eq!(absent, "Error from server (NotFound): configmaps \"a\" not found");
+    assert_eq!(
+        kubectl
+            .ok(&["delete", "configmap", "a", "--ignore-not-found", "-n", here])
+            .await,
+        ""
+    );
+}
+
+// [F19] describe and events show what happened to an object
+async fn describes_with_events(kubectl: &Kubectl, namespace: &Namespace) {
+    let here = namespace.name();
+    kubectl.ok(&["run", "p", "--image", "i", "-n", here]).await;
+    let pod = kubectl.server.get(&namespace.at("pods/p")).await.ok();
+    let event = json!({
+        "metadata": {"name": "e"}, "type": "Warning", "reason": "Tired", "message": "it sleeps", "count": 3,
+        "firstTimestamp": "2026-01-01T00:00:00Z", "lastTimestamp": "2026-01-01T00:00:00Z",
+        "involvedObject": {"apiVersion": "v1", "kind": "Pod", "name": "p", "namespace": here, "uid": pod["metadata"]["uid"]},
+        "source": {"component": "tests"},
+    });
+    kubectl.server.post(&namespace.at("events"), &event).await.created();
+    let described = kubectl.ok(&["describe", "pod", "p", "-n", here]).await;
+    let lines: Vec<_> = described.lines().map(|line| columns(line).join(" ")).collect();
+    for wanted in ["Name: p", "Image: i"] {
+        assert!(
+            lines.iter().any(|line| line == wanted),
+            "{wanted:?} is not in\n{described}"
+        );
+    }
+    let of_event = |line: &&String| line.starts_with("Warning Tired") && line.ends_with("tests it sleeps");
+    assert_eq!(lines.iter().filter(of_event).count(), 1, "{described}");
+    for arguments in [&["events", "-n", here][..], &["events", "-n", here, "--for", "pod/p"]] {
+        let listed = kubectl.ok(arguments).await;
+        let rows: Vec<_> = listed.lines().map(columns).collect();
+        assert_eq!(rows[0], ["LAST", "SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"]);
+        assert!(
+            rows[1].ends_with(&["Warning", "Tired", "Pod/p", "it", "sleeps"]),
+            "{listed}"
+        );
+    }
+    let got = kubectl
+        .ok(&["get", "events", "-n", here, "-o", "jsonpath={.items[*].reason}"])
+        .await;
+    assert_eq!(got, "Tired");
+}
+
+// [F19] each generator of create sends what the server reads: protobuf
+async fn creates_many_kinds(kubectl: &Kubectl, namespace: &Namespace) {
+    let here = namespace.name();
+    let deployment = ["deployment", "d", "--image=i", "--port=80"];
+    for (arguments, expected) in [
+        (&deployment[..], "deployment.apps/d"),
+        (&["secret", "generic", "s", "--from-literal=a=b"], "secret/s"),
+        (&["serviceaccount", "sa"], "serviceaccount/sa"),
+        (
+            &["role", "r", "--verb=get", "--resource=pods"],
+            "role.rbac.authorization.k8s.io/r",
+        ),
+        (
+            &["rolebinding", "rb", "--role=r", "--serviceaccount=default:sa"],
+            "rolebinding.rbac.authorization.k8s.io/rb",
+        ),
+        (&["job", "j", "--image=i"], "job.batch/j"),
+        (
+            &["cronjob", "cj", "--image=i", "--schedule=* * * * *"],
+            "cronjob.batch/cj",
+        ),
+        (&["quota", "q", "--hard=pods=3"], "resourcequota/q"),
+        (
+            &["poddisruptionbudget", "pdb", "--selector=a=b", "--min-available=1"],
+            "poddisruptionbudget.policy/pdb",
+        ),
+        (&["service", "clusterip", "svc", "--tcp=80:8080"], "service/svc"),
+        (
+            &["ingress", "ing", "--rule=a.b/c=svc:80"],
+            "ingress.networking.k8s.io/ing",
+        ),
+    ] {
+        let created = kubectl.ok(&[&["create"], arguments, &["-n", here]].concat()).await;
+        assert_eq!(created, format!("{expected} created"));
+        assert_eq!(kubectl.ok(&["get", expected, "-n", here, "-o", "name"]).await, expected);
+    }
+    let everything = kubectl.ok(&["get", "all", "-n", here, "-o", "name"]).await;
+    let everything: Vec<_> = everything.lines().collect();
+    for name in ["service/svc", "deployment.apps/d", "cronjob.batch/cj", "job.batch/j"] {
+        assert!(everything.contains(&name), "{name}: {everything:?}");
+    }
+    let secret = kubectl
+        .ok(&["get", "secret", "s", "-n", here, "-o", "jsonpath={.data.a}"])
+        .await;
+    assert_eq!(secret, "Yg==");
+}
+
+// [F19] replace and patch of two types
+async fn replaces_and_patches(kubectl: &Kubectl, namespace: &Namespace) {
+    let here = namespace.name();
+    let map =
+        |value: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"v": value}});
+    namespace.config_map("a").await;
+    let replaced = kubectl
+        .ok_with(&["replace", "-n", here, "-f", "-"], Some(&map("1")))
+        .await;
+    assert_eq!(replaced, "configmap/a replaced");
+    let patch = ["patch", "configmap", "a", "-n", here, "--type"];
+    let json = [
+        &patch[..],
+        &[
+            "json",
+            "-p",
+            r#"[{"op":"test","path":"/data/v","value":"1"},{"op":"add","path":"/data/w","value":"2"}]"#,
+        ],
+    ]
+    .concat();
+    assert_eq!(kubectl.ok(&json).await, "configmap/a patched");
+    let refused = kubectl
+        .refused(
+            &[
+                &patch[..],
+                &["json", "-p", r#"[{"op":"test","path":"/data/v","value":"9"}]"#],
+            ]
+            .concat(),
+        )
+        .await;
+    assert_eq!(
+        refused,
+        "The request is invalid: the server rejected our request due to an error in our request"
+    );
+    let merge = [&patch[..], &["merge", "-p", r#"{"data":{"v":null}}"#]].concat();
+    assert_eq!(kubectl.ok(&merge).await, "configmap/a patched");
+    assert_eq!(kubectl.ok(&merge).await, "configmap/a patched (no change)");
+    let stored = kubectl.server.get(&namespace.at("configmaps/a")).await.ok();
+    assert_eq!(stored["data"], json!({"w": "2"}));
+}
+
+// [F19] what needs a machine behind a pod is refused, and says why
+async fn connections_are_refused(kubectl: &Kubectl, namespace: &Namespace) {
+    let here = namespace.name();
+    kubectl.ok(&["run", "p", "--image", "i", "-n", here]).await;
+    let why = |sub: &str| match kubectl.server.in_memory() {
+        Some(_) => format!("this server does not implement pods/{sub}"),
+        None => "pod p does not have a host assigned".to_owned(),
+    };
+    for (arguments, sub) in [
+        (&["exec", "p", "-n", here, "--", "ls"][..], "exec"),
+        (&["cp", "-n", here, "p:/etc/hosts", "hosts"], "exec"),
+        (&["attach", "p", "-n", here], "attach"),
+    ] {
+        let refused = kubectl.refused(arguments).await;
+        assert!(refused.ends_with(&why(sub)), "{refused}");
+    }
+    if kubectl.server.in_memory().is_some() {
+        let refused = kubectl.refused(&["logs", "p", "-n", here]).await;
+        assert!(
+            refused.ends_with("this server does not implement pods/log"),
+            "{refused}"
+        );
+    }
+}
+
 macro_rules! both {
     ($($name:ident),+ $(,)?) => {
         mod fake {
@@ -568,4 +964,14 @@ both![
     edits_built_in_kinds,
     patches_applies_and_scales_workloads,
     applies_on_the_server,
+    explains_kinds_and_fields,
+    applies_on_the_client,
+    shows_differences,
+    labels_and_annotates,
+    waits_for_conditions,
+    deletes_in_all_ways,
+    describes_with_events,
+    creates_many_kinds,
+    replaces_and_patches,
+    connections_are_refused,
 ];
