@@ -21,6 +21,7 @@ mod mesh;
 mod multi_kind;
 mod operator;
 mod queue;
+mod runtime;
 mod server;
 mod service_endpoints;
 mod statuses;
