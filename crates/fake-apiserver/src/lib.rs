@@ -29,7 +29,8 @@
 //!
 //! The upper half: [`storage`] is one event log with one resourceVersion and knows no HTTP; [`verbs`] turn a request
 //! and the storage into an answer; [`service`] is the transport with the faults around them; [`server`] the public
-//! handle. Response bodies are streams, and no lock is held across an await.
+//! handle. Response bodies are streams, and no lock is held across an await. [`controllers`] stand in for what acts on its own
+//! in a cluster, on top of all that.
 //!
 //! The lower half of the crate knows objects and texts, and nothing of storage or HTTP:
 //! [`kinds`] (which resources exist and how they behave), [`object`] (what is stored), [`codec`] (bytes in, canonical
@@ -41,6 +42,7 @@ mod answer;
 mod body;
 mod clock;
 mod codec;
+mod controllers;
 mod convert;
 mod crd;
 mod deadline;
@@ -77,6 +79,7 @@ mod verbs;
 mod view;
 
 pub use body::{Body, BodyError};
+pub use controllers::Controller;
 pub use faults::{Cut, Fault, Rule, RuleHandle, StatusFault};
 pub use request::Verb;
 pub use request_log::RequestRecord;

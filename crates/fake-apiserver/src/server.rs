@@ -8,7 +8,7 @@ mod introspect;
 mod manifest;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -17,6 +17,7 @@ pub use builder::{BuildError, Builder};
 pub use introspect::HistoryEntry;
 
 use crate::clock::{Clock, Names};
+use crate::controllers;
 use crate::crd::Definitions;
 use crate::faults::{Faults, Rule, RuleHandle};
 use crate::kinds::{Registry, Resource, StorageId};
@@ -64,6 +65,8 @@ pub(crate) struct Shared {
     pub(crate) log: RequestLog,
     pub(crate) watches: OpenWatches,
     pub(crate) options: Options,
+    /// The task of the controllers, if there are any; it ends with the server.
+    pub(crate) controllers: OnceLock<controllers::Running>,
 }
 
 /// How a server behaves; set by the [`Builder`].

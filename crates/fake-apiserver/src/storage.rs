@@ -30,7 +30,7 @@ use state::{Resource, State};
 pub(crate) type Revision = u64;
 
 /// One collection of objects in the log, such as all pods. Versions of one API share a collection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ResourceId(u32);
 
 /// An object with the revision that wrote it.
@@ -156,6 +156,36 @@ pub(crate) enum Batch<T> {
     Behind,
     /// The resource was withdrawn or changed its shape; every event before that was handed out.
     Closed,
+}
+
+/// A place in the log of all resources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Position {
+    /// Invariant: every event up to here was handed out.
+    after: Revision,
+    /// Invariant: the history that `after` belongs to.
+    restores: u64,
+}
+
+impl Position {
+    /// Every event up to this revision was handed out.
+    pub(crate) fn revision(self) -> Revision {
+        self.after
+    }
+}
+
+/// An object with its place.
+pub(crate) type Located<T> = (ResourceId, Arc<str>, Versioned<T>);
+
+/// What is in the log of all resources after a [`Position`].
+#[derive(Debug)]
+pub(crate) enum Tail<T> {
+    /// The next events, in order.
+    Events(Vec<Arc<Entry<T>>>),
+    /// Nothing: every event was handed out.
+    Idle,
+    /// Events are missing, or never happened: the reader has to start from [`Storage::everything`] again.
+    Lost,
 }
 
 /// The whole history of a server.
@@ -371,6 +401,38 @@ impl<T> Storage<T> {
         let rv = state.rv;
         state.compact(rv);
         self.revision.send_replace(rv);
+    }
+
+    /// Every live object, ordered by resource and key, and the place in the log of all resources that continues exactly
+    /// after it.
+    pub(crate) fn everything(&self) -> (Vec<Located<T>>, Position) {
+        let state = self.read_state();
+        let position = Position {
+            after: state.rv,
+            restores: state.restores,
+        };
+        (state.everything(), position)
+    }
+
+    /// The next events of all resources, at most `max`, in the order in which they were committed.
+    pub(crate) fn read_log(&self, position: &mut Position, max: usize) -> Tail<T> {
+        let state = self.read_state();
+        if position.restores != state.restores || position.after < state.compacted {
+            return Tail::Lost;
+        }
+        let events = state.after(position.after, max);
+        match events.last() {
+            Some(last) => {
+                position.after = last.rv;
+                Tail::Events(events)
+            }
+            None => Tail::Idle,
+        }
+    }
+
+    /// Tells of each commit; it fails when the storage is gone.
+    pub(crate) fn commits(&self) -> watch::Receiver<Revision> {
+        self.revision.subscribe()
     }
 
     /// The events of a resource after `after` that are remembered, oldest first.

@@ -281,3 +281,16 @@ fn program_says_that_it_cannot_write_the_kubeconfig() {
         "{message}"
     );
 }
+
+// [F13]
+#[test]
+fn program_runs_the_controllers_that_it_is_asked_for() {
+    let program = Program::start(&["--gc", "--controllers", "service-accounts,namespaces"]);
+    // The account is made by the controllers, so it may take them a moment: a watch sees it in any case.
+    let stream = program.open("GET /api/v1/namespaces/default/serviceaccounts?watch=1&timeoutSeconds=30");
+    let found = BufReader::new(stream)
+        .lines()
+        .map_while(Result::ok)
+        .any(|line| line.contains("\"name\":\"default\""));
+    assert!(found, "there is no service account");
+}

@@ -7,8 +7,8 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::Parser;
-use fake_apiserver::{Builder, FakeApiServer};
+use clap::{Parser, ValueEnum};
+use fake_apiserver::{Builder, Controller, FakeApiServer};
 use tokio::net::TcpListener;
 
 /// An in-memory Kubernetes API server, for tests and development. Nothing is kept when it ends.
@@ -32,6 +32,40 @@ struct Options {
     /// Seed of uids and generated names.
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    /// Controllers to stand in for, separated by commas.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    controllers: Vec<Chosen>,
+    /// Short for `--controllers gc`.
+    #[arg(long)]
+    gc: bool,
+}
+
+/// A controller by its name on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Chosen {
+    /// All of them.
+    All,
+    /// The garbage collector.
+    Gc,
+    /// What empties namespaces that are deleted.
+    Namespaces,
+    /// What makes the service account and the certificate of each namespace.
+    ServiceAccounts,
+}
+
+impl Options {
+    fn controllers(&self) -> Vec<Controller> {
+        let gc = self.gc.then_some(Chosen::Gc);
+        let chosen = self.controllers.iter().copied().chain(gc);
+        chosen
+            .flat_map(|chosen| match chosen {
+                Chosen::All => Controller::ALL.to_vec(),
+                Chosen::Gc => vec![Controller::GarbageCollector],
+                Chosen::Namespaces => vec![Controller::Namespaces],
+                Chosen::ServiceAccounts => vec![Controller::ServiceAccounts],
+            })
+            .collect()
+    }
 }
 
 fn main() -> ExitCode {
@@ -52,7 +86,7 @@ fn fail(message: &str) -> ExitCode {
 }
 
 async fn run(options: &Options) -> Result<(), String> {
-    let mut builder = FakeApiServer::builder().seed(options.seed);
+    let mut builder = FakeApiServer::builder().seed(options.seed).controllers(options.controllers());
     for path in &options.load {
         builder = load(builder, path)?;
     }

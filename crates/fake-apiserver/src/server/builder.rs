@@ -1,7 +1,7 @@
 //! Options of a server, and the objects that it starts with.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::{FakeApiServer, OpenWatches, Options, Shared, manifest};
 use crate::clock::{Clock, Names};
 use crate::codec::{ContentType, FieldValidation, decode};
+use crate::controllers::{self, Controller};
 use crate::crd;
 use crate::faults::Faults;
 use crate::kinds::Registry;
@@ -28,6 +29,7 @@ pub struct Builder {
     max_page: Option<usize>,
     max_requests: usize,
     objects: Vec<Initial>,
+    controllers: Vec<Controller>,
 }
 
 /// An object that exists from the start.
@@ -48,6 +50,7 @@ impl Default for Builder {
             max_page: None,
             max_requests: 10_000,
             objects: Vec::new(),
+            controllers: Vec::new(),
         }
     }
 }
@@ -93,6 +96,9 @@ pub enum BuildError {
         /// Why it cannot be loaded.
         source: Box<BuildError>,
     },
+    /// The server has controllers, and is not made on a tokio runtime that could run them.
+    #[error("controllers need a tokio runtime to run on")]
+    NoRuntime,
 }
 
 impl Builder {
@@ -178,11 +184,51 @@ impl Builder {
         Ok(self)
     }
 
-    /// Makes the server.
+    /// Lets the server stand in for a part of a cluster that acts on its own. The default is none: nothing but requests changes
+    /// objects.
+    ///
+    /// # Guarantees
+    /// All controllers of a server share one task, on the tokio runtime (with time enabled) that [`build`](Self::build) is called
+    /// on. It is aborted when the last handle of the server is dropped, and ends with its runtime.
+    ///
+    /// # Examples
+    /// ```
+    /// use fake_apiserver::{Controller, FakeApiServer};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), fake_apiserver::BuildError> {
+    /// let fake = FakeApiServer::builder().controller(Controller::ServiceAccounts).build()?;
+    /// fake.wait_for_controllers().await;
+    /// assert!(fake.object("serviceaccounts", Some("default"), "default").is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn controller(self, controller: Controller) -> Self {
+        self.controllers([controller])
+    }
+
+    /// Adds several [controllers](Self::controller), such as [`Controller::ALL`].
+    #[must_use]
+    pub fn controllers(mut self, controllers: impl IntoIterator<Item = Controller>) -> Self {
+        self.controllers.extend(controllers);
+        self.controllers.sort_unstable();
+        self.controllers.dedup();
+        self
+    }
+
+    /// Makes the server, and starts its controllers if it has any.
     ///
     /// # Errors
-    /// [`BuildError`] for an object that cannot be stored, inside of [`BuildError::Manifest`] if it is of a manifest.
+    /// [`BuildError`] for an object that cannot be stored, inside of [`BuildError::Manifest`] if it is of a manifest; and for controllers
+    /// where no tokio runtime is.
     pub fn build(mut self) -> Result<FakeApiServer, BuildError> {
+        let controllers = std::mem::take(&mut self.controllers);
+        let runtime = match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => Some(runtime),
+            Err(_) if controllers.is_empty() => None,
+            Err(_) => return Err(BuildError::NoRuntime),
+        };
         let mut initial = std::mem::take(&mut self.objects);
         // What others need comes first: their kinds, and namespaces before one is made for them.
         initial.sort_by_key(|initial| match initial.object["kind"].as_str() {
@@ -207,6 +253,14 @@ impl Builder {
                     .load_value(object, Some("default"))
                     .map_err(|error| in_manifest(&manifest, document, error))?,
             }
+        }
+        if let Some(runtime) = runtime
+            && !controllers.is_empty()
+        {
+            let shared = &server.shared;
+            shared
+                .controllers
+                .get_or_init(|| controllers::start(shared, &controllers, &runtime));
         }
         Ok(server)
     }
@@ -236,6 +290,7 @@ impl Builder {
                 bookmark_interval: self.bookmark_interval,
                 max_page: self.max_page,
             },
+            controllers: OnceLock::new(),
         });
         let kinds = shared.registry.snapshot();
         for resource in kinds

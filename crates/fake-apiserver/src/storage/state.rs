@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::chain::{Chain, Version};
-use super::{Cursor, Entry, ListQuery, Page, Range, ReadError, ResourceId, Revision, Versioned};
+use super::{Cursor, Entry, ListQuery, Located, Page, Range, ReadError, ResourceId, Revision, Versioned};
 
 /// Everything behind the lock.
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub(super) struct State<T> {
     pub(super) log: VecDeque<Arc<Entry<T>>>,
     resources: Vec<Resource<T>>,
     max_log: usize,
+    /// How often the state went back to an older one.
+    pub(super) restores: u64,
 }
 
 /// One collection.
@@ -50,6 +52,7 @@ impl<T> State<T> {
             log: VecDeque::new(),
             resources: Vec::new(),
             max_log,
+            restores: 0,
         }
     }
 
@@ -174,12 +177,31 @@ impl<T> State<T> {
             }
         }
         self.rv = rv;
+        self.restores += 1;
         for resource in &mut self.resources {
             resource.epoch += 1;
             resource.restored = resource.epoch;
             resource.created = resource.created.min(rv);
         }
         true
+    }
+
+    /// Every live object, ordered by resource and key.
+    pub(super) fn everything(&self) -> Vec<Located<T>> {
+        let mut objects = Vec::with_capacity(self.resources.iter().map(|resource| resource.live).sum());
+        for (index, resource) in self.resources.iter().enumerate() {
+            let id = ResourceId(u32::try_from(index).unwrap_or(u32::MAX));
+            for (key, chain) in &resource.keys {
+                objects.extend(chain.latest().map(|version| (id, Arc::clone(key), version)));
+            }
+        }
+        objects
+    }
+
+    /// The events of all resources after a revision, at most `max`.
+    pub(super) fn after(&self, rv: Revision, max: usize) -> Vec<Arc<Entry<T>>> {
+        let start = self.log.partition_point(|entry| entry.rv <= rv);
+        self.log.range(start..).take(max).cloned().collect()
     }
 
     /// The wakers of all resources.

@@ -48,6 +48,35 @@ fn values(page: &Page<String>) -> Vec<&str> {
 }
 
 #[test]
+fn the_log_of_all_resources_is_read_in_order_until_it_forgets_or_goes_back() {
+    let log = Log::new(100);
+    let (pods, nodes) = (log.add_resource(true), log.add_resource(true));
+    put(&log, pods, "a/x", "1");
+    let (objects, mut position) = log.everything();
+    assert_eq!(objects.len(), 1);
+    assert!(matches!(log.read_log(&mut position, 10), Tail::Idle));
+    put(&log, nodes, "n", "1");
+    put(&log, pods, "a/y", "1");
+    delete(&log, pods, "a/x");
+    let keys = |tail: Tail<String>| match tail {
+        Tail::Events(events) => events.iter().map(|entry| entry.key.to_string()).collect::<Vec<_>>(),
+        Tail::Idle | Tail::Lost => Vec::new(),
+    };
+    assert_eq!(keys(log.read_log(&mut position, 2)), ["n", "a/y"]);
+    let mut behind = position;
+    assert_eq!(keys(log.read_log(&mut position, 2)), ["a/x"]);
+    assert_eq!(position.revision(), 4);
+    log.compact(4);
+    assert!(matches!(log.read_log(&mut position, 2), Tail::Idle));
+    assert!(matches!(log.read_log(&mut behind, 2), Tail::Lost));
+    let before = put(&log, nodes, "n", "2");
+    assert_eq!(keys(log.read_log(&mut position, 2)), ["n"]);
+    put(&log, nodes, "n", "3");
+    assert!(log.restore(before));
+    assert!(matches!(log.read_log(&mut position, 2), Tail::Lost));
+}
+
+#[test]
 fn every_commit_of_any_resource_takes_the_next_revision() {
     let log = Log::new(100);
     let (pods, nodes) = (log.add_resource(true), log.add_resource(true));
