@@ -904,25 +904,41 @@ async fn replaces_and_patches(kubectl: &Kubectl, namespace: &Namespace) {
 async fn connections_are_refused(kubectl: &Kubectl, namespace: &Namespace) {
     let here = namespace.name();
     kubectl.ok(&["run", "p", "--image", "i", "-n", here]).await;
-    let why = |sub: &str| match kubectl.server.in_memory() {
-        Some(_) => format!("this server does not implement pods/{sub}"),
-        None => "pod p does not have a host assigned".to_owned(),
-    };
-    for (arguments, sub) in [
-        (&["exec", "p", "-n", here, "--", "ls"][..], "exec"),
-        (&["cp", "-n", here, "p:/etc/hosts", "hosts"], "exec"),
-        (&["attach", "p", "-n", here], "attach"),
+    for arguments in [
+        &["exec", "p", "-n", here, "--", "ls"][..],
+        &["cp", "-n", here, "p:/etc/hosts", "hosts"],
+        &["attach", "p", "-n", here],
     ] {
         let refused = kubectl.refused(arguments).await;
-        assert!(refused.ends_with(&why(sub)), "{refused}");
+        assert!(refused.ends_with("pod p does not have a host assigned"), "{refused}");
     }
-    if kubectl.server.in_memory().is_some() {
-        let refused = kubectl.refused(&["logs", "p", "-n", here]).await;
-        assert!(
-            refused.ends_with("this server does not implement pods/log"),
-            "{refused}"
-        );
-    }
+}
+
+// [F19] auth can-i, auth whoami and create token; logs of a pod that no node has
+async fn asks_what_it_may_do(kubectl: &Kubectl, namespace: &Namespace) {
+    assert_eq!(
+        kubectl
+            .ok(&["auth", "can-i", "delete", "pods", "-n", namespace.name()])
+            .await,
+        "yes"
+    );
+    let rules = kubectl.ok(&["auth", "can-i", "--list", "-n", namespace.name()]).await;
+    assert!(rules.contains("*.*"), "{rules}");
+    let who = kubectl
+        .ok(&["auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"])
+        .await;
+    assert_eq!(who, "admin");
+    let account = json!({"metadata": {"name": "sa"}});
+    namespace.create("serviceaccounts", &account).await;
+    let token = kubectl.ok(&["create", "token", "sa", "-n", namespace.name()]).await;
+    assert_eq!(token.split('.').count(), 3, "{token}");
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    namespace.create("pods", &pod).await;
+    assert_eq!(kubectl.ok(&["logs", "p", "-n", namespace.name()]).await, "");
+    let complaint = kubectl
+        .refused(&["exec", "p", "-n", namespace.name(), "--", "true"])
+        .await;
+    assert!(complaint.contains("pod p does not have a host assigned"), "{complaint}");
 }
 
 macro_rules! both {
@@ -974,4 +990,5 @@ both![
     creates_many_kinds,
     replaces_and_patches,
     connections_are_refused,
+    asks_what_it_may_do,
 ];

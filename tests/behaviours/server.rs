@@ -28,6 +28,7 @@ mod scale;
 mod selectors;
 mod shared_storage;
 mod strategic;
+mod subresources;
 mod texts;
 mod update;
 mod watch;

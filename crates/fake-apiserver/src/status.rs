@@ -160,6 +160,11 @@ impl Status {
         })
     }
 
+    /// Something was done of which there is nothing to show.
+    pub(crate) fn success(code: u16) -> Self {
+        Self::new(code, "", "")
+    }
+
     /// 404 for an object. `details.kind` is the plural.
     pub(crate) fn not_found(subject: Subject<'_>, name: &str) -> Self {
         Self::new(
@@ -357,7 +362,8 @@ impl Status {
             message: &self.message,
             reason: &self.reason,
             details: self.details.as_deref(),
-            code: (!success).then_some(self.code),
+            // Go writes it where the answer is no plain 200.
+            code: (self.code != 200).then_some(self.code),
         };
         // Strings and numbers only: writing to memory cannot fail.
         let json = serde_json::to_string(&wire).unwrap_or_default();

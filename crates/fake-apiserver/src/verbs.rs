@@ -4,6 +4,7 @@
 //! [`apply`], which creates too), [`delete`], which share [`write`](mod@write).
 
 mod apply;
+mod bodies;
 mod collection;
 mod create;
 mod delete;
@@ -11,7 +12,11 @@ mod get;
 mod list;
 mod options;
 mod patch;
+mod pods;
+mod questions;
 mod scale;
+mod streams;
+mod token;
 mod update;
 mod watch;
 mod write;
@@ -63,7 +68,11 @@ pub(crate) async fn run(context: Context<'_>) -> Result<Answer, Status> {
     check_name(context)?;
     // What can only be created is a question to the server, not an object.
     if !context.resource.verbs.contains(KindVerb::Get) && context.path.subresource.is_none() {
-        return Err(not_implemented(&context.resource.qualified_plural()));
+        return if context.resource.plural == "bindings" {
+            pods::bind(context)
+        } else {
+            questions::ask(context)
+        };
     }
     let answer = dispatch(context).await;
     // The router in front of the built-in kinds answers without this.
@@ -193,7 +202,12 @@ fn check_name(context: Context<'_>) -> Result<(), Status> {
 }
 
 async fn subresource_verb(context: Context<'_>, name: &str) -> Result<Answer, Status> {
+    let of_pods = context.resource.group.is_empty() && context.resource.plural == "pods";
     let part = match name {
+        "binding" if of_pods => return pods::bind(context),
+        "eviction" if of_pods => return pods::evict(context),
+        "log" | "exec" | "attach" | "portforward" if of_pods => return streams::stream(context, name),
+        "token" if token::has_tokens(context) => return token::request(context),
         "status" => update::Part::Status,
         "finalize" => update::Part::Finalize,
         "scale" if !context.resource.custom => return scale::run(context).await,

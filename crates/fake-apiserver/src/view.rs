@@ -61,6 +61,11 @@ impl View {
         }
     }
 
+    /// The same representation of another resource.
+    pub(crate) fn of(&self, resource: &Arc<Resource>) -> Self {
+        Self::new(Arc::clone(resource), self.representation, self.now)
+    }
+
     /// The same view at a later time: ages in tables are relative to it.
     pub(crate) fn at(&self, now: jiff::Timestamp) -> Self {
         Self { now, ..self.clone() }

@@ -86,6 +86,7 @@ cases!(
     namespaces_are_finalized,
     missing_subresources_are_not_found,
     replicas_are_scaled,
+    pods_are_bound_and_evicted,
 );
 
 // [W6] pods are bound and evicted; a disruption budget says when not, and when to come again
@@ -168,12 +169,6 @@ async fn tokens_and_named_subresources(server: Server) {
 
 mod real_only {
     use crate::harness::Server;
-
-    #[tokio::test]
-    #[ignore = "needs the API server rig"]
-    async fn pods_are_bound_and_evicted() {
-        super::pods_are_bound_and_evicted(Server::real().await).await;
-    }
 
     #[tokio::test]
     #[ignore = "needs the API server rig"]

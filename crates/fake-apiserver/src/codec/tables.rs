@@ -115,6 +115,14 @@ pub(super) fn options_type(kind: &str) -> Option<TypeId> {
     }
 }
 
+/// The type of a kind that a body may have.
+pub(crate) fn type_of(group: &str, version: &str, kind: &str) -> Option<TypeId> {
+    let row = KINDS
+        .iter()
+        .find(|row| (row.0, row.1, row.2) == (group, version, kind))?;
+    Some(row.3)
+}
+
 // `KINDS` lists group, version and kind of every served body, those of subresources included.
 include!(concat!(env!("OUT_DIR"), "/types.rs"));
 

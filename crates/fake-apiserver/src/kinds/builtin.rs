@@ -6,7 +6,7 @@ use super::{
     DeleteReturns, FieldSelectors, GenerationMode, Group, GroupVersion, Name, NameValidation, Policy, Propagation,
     Resource, Schema, Scope, SelectableField, StatusPolicy, StorageId, Structures, Subresource, TableColumn, Verbs,
 };
-use crate::codec::TypeId;
+use crate::codec::{TypeId, type_of};
 use crate::convert::{self, StoredAs};
 
 /// One row of the generated table.
@@ -104,6 +104,26 @@ pub(crate) fn version_of(of: &Resource, group: &str, version: &str, kind: &str) 
         .iter()
         .find(|row| (row.group, row.version, row.kind) == (group, version, kind));
     row.filter(|row| storage(row) == Some(&*of.storage.0)).map(resource)
+}
+
+/// What a body of this kind is read as that is posted to a subresource: the kind is served nowhere, and stores nothing.
+pub(crate) fn of_body(group: &'static str, version: &'static str, kind: &'static str) -> Option<Resource> {
+    let row = BuiltIn {
+        group,
+        version,
+        plural: "",
+        singular: "",
+        kind,
+        namespaced: true,
+        verbs: &["create"],
+        short_names: &[],
+        categories: &[],
+        type_id: type_of(group, version, kind)?,
+        structure: None,
+        subresources: &[],
+        facts: None,
+    };
+    Some(resource(&row))
 }
 
 /// Whether a version of a group is one of the built-in ones.

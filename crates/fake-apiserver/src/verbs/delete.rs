@@ -87,6 +87,15 @@ pub(super) fn options(context: Context<'_>) -> Result<DeleteOptions, Status> {
         let content_type = write::content_type_of_options(context)?;
         decode_delete_options(content_type, &request.body).map_err(|error| write::decode_status(&error))?
     };
+    check_options(&options)?;
+    Ok(options)
+}
+
+/// Checks options against each other.
+///
+/// # Errors
+/// 422.
+pub(super) fn check_options(options: &DeleteOptions) -> Result<(), Status> {
     let mut causes = Vec::new();
     if let (Some(_), Some(policy)) = (options.orphan_dependents, &options.propagation_policy) {
         let text = format!(
@@ -116,7 +125,7 @@ pub(super) fn options(context: Context<'_>) -> Result<DeleteOptions, Status> {
         causes.extend(set.map(|(other, _)| unsafe_cause(&format!("cannot be set together with .{other}"))));
     }
     if causes.is_empty() {
-        Ok(options)
+        Ok(())
     } else {
         Err(Status::invalid(options_subject("DeleteOptions"), "", causes))
     }
@@ -379,7 +388,11 @@ fn set_propagation_finalizers(resource: &Resource, options: &DeleteOptions, own_
     }
 }
 
-fn check_preconditions(
+/// Checks that the object is the one that is meant.
+///
+/// # Errors
+/// 409.
+pub(super) fn check_preconditions(
     context: Context<'_>,
     name: &str,
     options: &DeleteOptions,

@@ -112,11 +112,8 @@ pub(super) const EXEMPTIONS: &[Exemption] = &[
         applies: |probe, fake, _| {
             let subresources = [
                 "scale",
-                "eviction",
-                "binding",
                 "log",
                 "proxy",
-                "token",
                 "approval",
                 "exec",
                 "attach",
