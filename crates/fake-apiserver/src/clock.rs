@@ -29,6 +29,17 @@ impl Clock {
     }
 }
 
+impl Clock {
+    /// When the clock will show a time; now, if it shows that or a later one.
+    pub(crate) fn instant_of(&self, time: jiff::Timestamp) -> Instant {
+        let seconds = time.as_second().saturating_sub(self.base.as_second());
+        let after = std::time::Duration::from_secs(u64::try_from(seconds).unwrap_or_default());
+        // A time that the runtime's clock does not reach is as good as any other that is far away.
+        let far = std::time::Duration::from_hours(24 * 365);
+        self.started + after.min(self.started.elapsed() + far)
+    }
+}
+
 /// A time as the API writes it.
 pub(crate) fn time_text(time: jiff::Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
@@ -97,5 +108,8 @@ mod tests {
         assert_eq!(time_text(clock.now()), "2026-01-02T03:04:05Z");
         tokio::time::advance(Duration::from_mins(1)).await;
         assert_eq!(time_text(clock.now()), "2026-01-02T03:05:05Z");
+        tokio::time::sleep_until(clock.instant_of("2026-01-02T03:06:00Z".parse().unwrap())).await;
+        assert_eq!(time_text(clock.now()), "2026-01-02T03:06:00Z");
+        assert!(clock.instant_of(jiff::Timestamp::MIN) <= Instant::now());
     }
 }

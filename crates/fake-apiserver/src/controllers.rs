@@ -1,27 +1,35 @@
 //! Stand-ins for what acts on its own in a cluster: the controllers of the controller manager, the scheduler, the kubelets.
 //!
 //! Start at [`Controller`]. One task per server runs all of them ([`start`]); [`world`] is what they see and how they write, and
-//! each has a file of its own: [`garbage`], [`namespaces`], [`accounts`].
+//! each has a file of its own: [`garbage`], [`namespaces`], [`accounts`], [`kubelet`],
+//! [`deployments`], [`replica_sets`] (with [`owned`], whose pods and sets are whose).
 //!
 //! # Design
 //! The task reads the server's own log, in order, and shows each write to every stand-in, which notes what it has to look at
 //! ([`queue`]). Then one looks at one thing and writes what follows from the newest state, which comes back through the log. So
 //! nothing polls, nothing runs beside each other, and the same requests lead to the same writes. When nothing is left to look
-//! at, the task sleeps until the next write. A reader that the log has lost, after a compaction or a restore, starts again from
+//! at, the task sleeps until the next write, or until a time that one of them waits for ([`timers`]). A reader that the log has lost, after a compaction or a restore, starts again from
 //! all objects.
 //!
 //! The task holds the server weakly and the server owns the task: it ends with the last handle.
 
 mod accounts;
+mod deployments;
 mod garbage;
+mod kubelet;
 mod namespaces;
+mod owned;
 mod queue;
+mod replica_sets;
+mod timers;
 mod world;
 
 use std::sync::{Arc, Weak};
 
+use jiff::Timestamp;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::server::{FakeApiServer, Shared};
@@ -29,8 +37,11 @@ use crate::storage::{Entry, Position, Revision, Tail};
 use crate::stored::Stored;
 
 use accounts::Accounts;
+use deployments::Deployments;
 use garbage::Garbage;
+use kubelet::Kubelet;
 use namespaces::Namespaces;
+use replica_sets::ReplicaSets;
 use world::{Change, Key, KindTable, World};
 
 /// What acts on its own in a cluster, and what a server can stand in for; see [`Builder::controller`](crate::Builder::controller).
@@ -54,11 +65,32 @@ pub enum Controller {
     /// Keeps the service account `default` and the config map `kube-root-ca.crt` in every namespace. The certificate in it
     /// belongs to nobody: this server speaks no TLS.
     ServiceAccounts,
+    /// The scheduler and the kubelets. A pod gets the node with the fewest pods among those that its node selector and its
+    /// tolerations allow; if there is no node at all, one is made, `node-1`. On a node that exists it goes from `Pending` to
+    /// `Running` with all containers ready, at once, in two writes of its status, with an address from 10.244.0.1 on. It runs until
+    /// it is deleted, and ends when its grace period is over, as containers do that ignore the first signal. What others write to the
+    /// status of a pod is left alone. Images, probes, resources and affinities are not looked at.
+    Kubelet,
+    /// Makes the pods of replica sets, deletes those that are too many in the order of a cluster, takes on pods that nobody
+    /// owns, and tells in the status how many are ready and available. Of pods that nothing tells apart those whose
+    /// names come first are deleted.
+    ReplicaSets,
+    /// Makes replica sets of deployments and moves pods from one to the next: rolling updates by `maxSurge` and
+    /// `maxUnavailable`, `Recreate`, sizes, pauses, revisions and their history, status and conditions, the progress deadline. The
+    /// hash of a template is another one than that of a cluster.
+    Deployments,
 }
 
 impl Controller {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::GarbageCollector, Self::Namespaces, Self::ServiceAccounts];
+    /// All of them. Of several that have something to do, the first one does it.
+    pub const ALL: [Self; 6] = [
+        Self::GarbageCollector,
+        Self::Namespaces,
+        Self::ServiceAccounts,
+        Self::Kubelet,
+        Self::ReplicaSets,
+        Self::Deployments,
+    ];
 }
 
 /// The task of a server that runs its stand-ins.
@@ -101,19 +133,24 @@ async fn run(
     loop {
         // Marked before looking, so that a write during the work wakes the task again.
         commits.mark_unchanged();
-        loop {
+        let due = loop {
             // Held for one piece of work only, so that the server can go.
             let Some(server) = server.upgrade() else { return };
             if !manager.step(&server).await {
-                break;
+                break manager.due().map(|due| server.clock.instant_of(due));
             }
             drop(server);
             // Others see the world between two writes, as they would in a cluster.
             tokio::task::yield_now().await;
-        }
+        };
         settled.send_replace(manager.position.map_or(NEVER, Position::revision));
-        if commits.changed().await.is_err() {
-            return;
+        tokio::select! {
+            changed = commits.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+            }
+            () = async { tokio::time::sleep_until(due.unwrap_or_else(Instant::now)).await }, if due.is_some() => {}
         }
     }
 }
@@ -141,6 +178,11 @@ impl Manager {
             }
         }
         false
+    }
+
+    /// When there is something to do although nothing is written.
+    fn due(&self) -> Option<Timestamp> {
+        self.parts.iter().filter_map(Part::due).min()
     }
 
     fn catch_up(&mut self, server: &Arc<Shared>) {
@@ -209,6 +251,9 @@ enum Part {
     Garbage(Garbage),
     Namespaces(Namespaces),
     Accounts(Accounts),
+    Kubelet(Kubelet),
+    Deployments(Deployments),
+    ReplicaSets(ReplicaSets),
 }
 
 impl Part {
@@ -217,6 +262,9 @@ impl Part {
             Controller::GarbageCollector => Self::Garbage(Garbage::default()),
             Controller::Namespaces => Self::Namespaces(Namespaces::default()),
             Controller::ServiceAccounts => Self::Accounts(Accounts::default()),
+            Controller::Kubelet => Self::Kubelet(Kubelet::default()),
+            Controller::Deployments => Self::Deployments(Deployments::default()),
+            Controller::ReplicaSets => Self::ReplicaSets(ReplicaSets::default()),
         }
     }
 
@@ -226,6 +274,9 @@ impl Part {
             Self::Garbage(_) => Self::Garbage(Garbage::default()),
             Self::Namespaces(_) => Self::Namespaces(Namespaces::default()),
             Self::Accounts(_) => Self::Accounts(Accounts::default()),
+            Self::Kubelet(_) => Self::Kubelet(Kubelet::default()),
+            Self::Deployments(_) => Self::Deployments(Deployments::default()),
+            Self::ReplicaSets(_) => Self::ReplicaSets(ReplicaSets::default()),
         };
     }
 
@@ -235,6 +286,9 @@ impl Part {
             Self::Garbage(part) => part.observe(change),
             Self::Namespaces(part) => part.observe(change),
             Self::Accounts(part) => part.observe(change),
+            Self::Kubelet(part) => part.observe(change),
+            Self::Deployments(part) => part.observe(change),
+            Self::ReplicaSets(part) => part.observe(change),
         }
     }
 
@@ -242,7 +296,21 @@ impl Part {
     fn kinds_changed(&mut self) {
         match self {
             Self::Garbage(part) => part.kinds_changed(),
-            Self::Namespaces(_) | Self::Accounts(_) => {}
+            Self::Namespaces(_)
+            | Self::Accounts(_)
+            | Self::Kubelet(_)
+            | Self::Deployments(_)
+            | Self::ReplicaSets(_) => {}
+        }
+    }
+
+    /// When there is something to do although nothing is written.
+    fn due(&self) -> Option<Timestamp> {
+        match self {
+            Self::Kubelet(part) => part.due(),
+            Self::Deployments(part) => part.due(),
+            Self::ReplicaSets(part) => part.due(),
+            Self::Garbage(_) | Self::Namespaces(_) | Self::Accounts(_) => None,
         }
     }
 
@@ -252,6 +320,9 @@ impl Part {
             Self::Garbage(part) => part.work(world).await,
             Self::Namespaces(part) => part.work(world).await,
             Self::Accounts(part) => part.work(world).await,
+            Self::Kubelet(part) => part.work(world).await,
+            Self::Deployments(part) => part.work(world).await,
+            Self::ReplicaSets(part) => part.work(world).await,
         }
     }
 }

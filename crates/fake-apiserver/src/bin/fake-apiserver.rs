@@ -51,6 +51,12 @@ enum Chosen {
     Namespaces,
     /// What makes the service account and the certificate of each namespace.
     ServiceAccounts,
+    /// Scheduler and kubelets.
+    Kubelet,
+    /// The controller of deployments.
+    Deployments,
+    /// The controller of replica sets.
+    ReplicaSets,
 }
 
 impl Options {
@@ -63,6 +69,9 @@ impl Options {
                 Chosen::Gc => vec![Controller::GarbageCollector],
                 Chosen::Namespaces => vec![Controller::Namespaces],
                 Chosen::ServiceAccounts => vec![Controller::ServiceAccounts],
+                Chosen::Kubelet => vec![Controller::Kubelet],
+                Chosen::Deployments => vec![Controller::Deployments],
+                Chosen::ReplicaSets => vec![Controller::ReplicaSets],
             })
             .collect()
     }

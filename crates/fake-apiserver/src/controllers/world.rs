@@ -63,12 +63,16 @@ impl Change {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Agent {
     ControllerManager,
+    Scheduler,
+    Kubelet,
 }
 
 impl Agent {
     fn user_agent(self) -> HeaderValue {
         HeaderValue::from_static(match self {
             Self::ControllerManager => "kube-controller-manager/v1.37.2",
+            Self::Scheduler => "kube-scheduler/v1.37.2",
+            Self::Kubelet => "kubelet/v1.37.2",
         })
     }
 }
@@ -281,6 +285,19 @@ impl<'a> World<'a> {
         let path = path(resource, key.namespace(), Some(key.name()), subresource);
         self.send(who, Method::PATCH, path, "application/merge-patch+json", Some(patch))
             .await
+    }
+
+    /// Posts to a subresource.
+    pub(super) async fn post(
+        &self,
+        who: Agent,
+        resource: &Resource,
+        key: &Key,
+        subresource: &str,
+        body: &Value,
+    ) -> Result<Value, Failure> {
+        let path = path(resource, key.namespace(), Some(key.name()), Some(subresource));
+        self.send(who, Method::POST, path, "application/json", Some(body)).await
     }
 
     /// Deletes an object.

@@ -5,5 +5,7 @@
 mod accounts;
 mod cluster;
 mod garbage;
+mod kubelet;
 mod namespaces;
 mod running;
+mod workloads;

@@ -1,5 +1,7 @@
 //! The end of namespaces.
 
+use std::time::Duration;
+
 use fake_apiserver::Controller;
 use serde_json::{Value, json};
 
@@ -134,6 +136,21 @@ async fn pods_go_before_everything_else() {
     assert_eq!(map["metadata"].get("deletionTimestamp"), None);
     let options = json!({"gracePeriodSeconds": 0});
     cluster.ask("DELETE", &format!("{SHOP}/pods/p"), &options).await;
+    assert_eq!(cluster.settled("namespaces", "", "shop").await, None);
+}
+
+// [F15]
+#[tokio::test(start_paused = true)]
+async fn a_namespace_goes_when_its_running_pods_have_ended() {
+    let cluster = shop(&[Controller::Namespaces, Controller::Kubelet]).await;
+    let pod = json!({"metadata": {"name": "p"}, "spec": {
+        "terminationGracePeriodSeconds": 5, "containers": [{"name": "c", "image": "i"}],
+    }});
+    cluster.create(&format!("{SHOP}/pods"), &pod).await;
+    cluster.fake.wait_for_controllers().await;
+    cluster.ask("DELETE", SHOP, &Value::Null).await;
+    assert!(cluster.settled("namespaces", "", "shop").await.is_some());
+    tokio::time::sleep(Duration::from_secs(6)).await;
     assert_eq!(cluster.settled("namespaces", "", "shop").await, None);
 }
 
