@@ -3,6 +3,7 @@
 mod apply;
 mod compaction;
 mod crd;
+mod crd_life;
 mod create;
 mod delete;
 mod differential;
@@ -25,6 +26,7 @@ mod pages;
 mod patch;
 mod protocol;
 mod scale;
+mod schemas;
 mod selectors;
 mod shared_storage;
 mod strategic;

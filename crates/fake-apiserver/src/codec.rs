@@ -26,7 +26,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 
-pub(crate) use custom::{duplicates, duplicates_below};
+pub(crate) use custom::{duplicates, duplicates_below, embedded_metadata};
 pub(crate) use error::DecodeError;
 pub(crate) use options::{DeleteOptions, IGNORE_STORE_READ_ERROR, Preconditions, decode_delete_options};
 pub(crate) use patch_types::{GoType, Member};

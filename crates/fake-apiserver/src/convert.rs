@@ -10,6 +10,7 @@ use std::fmt::Debug;
 
 use crate::kinds::{Resource, SelectableField};
 use crate::object::Object;
+use crate::schemas::{Defaults, Shape};
 
 /// Translates between a served version and the stored one.
 ///
@@ -48,9 +49,12 @@ pub(crate) fn built_in(group: &str, plural: &str) -> Option<&'static dyn Convert
 impl Resource {
     /// The object in the stored version.
     pub(crate) fn to_stored<'o>(&self, object: &'o Object) -> Cow<'o, Object> {
-        match &self.stored_as {
-            Some(stored) => Cow::Owned(stored.converter.to_stored(object)),
-            None => Cow::Borrowed(object),
+        match (&self.stored_as, &self.defined) {
+            (Some(stored), _) => Cow::Owned(stored.converter.to_stored(object)),
+            (None, Some(defined)) if !defined.shows_stored => {
+                Cow::Owned(defined.stored.apply(object.clone(), Defaults::Filled))
+            }
+            (None, _) => Cow::Borrowed(object),
         }
     }
 
@@ -62,11 +66,30 @@ impl Resource {
         }
     }
 
+    /// An object that was stored in a form, in that of this resource: the definition may have changed since, and other
+    /// versions have other forms. `None` if it is in this form already.
+    pub(crate) fn reshaped(&self, object: impl FnOnce() -> Object, form: Option<&Shape>) -> Option<Object> {
+        let defined = self.defined.as_ref()?;
+        let is_current = form.is_some_and(|form| form.is_same(&defined.stored));
+        if is_current && defined.shows_stored {
+            return None;
+        }
+        let mut object = object();
+        if !is_current {
+            object = defined.stored.apply(object, Defaults::Filled);
+        }
+        if !defined.shows_stored {
+            object = defined.shape.apply(object, Defaults::Left);
+        }
+        Some(object)
+    }
+
     /// The selectable fields of the stored version.
     pub(crate) fn stored_fields(&self) -> &[SelectableField] {
-        match &self.stored_as {
-            Some(stored) => &stored.fields,
-            None => &self.policy.field_selectors.fields,
+        match (&self.stored_as, &self.defined) {
+            (Some(stored), _) => &stored.fields,
+            (None, Some(defined)) => &defined.selectable,
+            (None, None) => &self.policy.field_selectors.fields,
         }
     }
 

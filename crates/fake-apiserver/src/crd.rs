@@ -1,16 +1,20 @@
 //! Custom resource definitions: what makes a kind served, and what its removal takes away.
 //!
 //! [`reconcile`] runs after each write to a definition, inside the same request, so that a new kind is served as soon
-//! as its creation is answered. Schemas say how objects are merged and owned; nothing is validated by them.
+//! as its creation is answered. [`names`] says which names a definition gets, [`removal`] how it goes; what its schemas say of
+//! objects is in [`crate::schemas`].
 
+mod names;
+mod removal;
 mod validation;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::clock::time_text;
@@ -18,11 +22,13 @@ use crate::codec::{ContentType, FieldValidation, decode};
 use crate::kinds::{CustomResource, CustomVersion, Resource, Scope, TableColumn, api_version};
 use crate::managed_fields::{WriteContext, track};
 use crate::object::Object;
+use crate::schemas::{ScalePaths, Shape};
 use crate::server::Shared;
 use crate::storage::{Change, ListQuery, Range, ResourceId, Versioned};
 use crate::stored::Stored;
 use crate::structured;
 
+pub(crate) use removal::{check_create, is_terminating};
 pub(crate) use validation::validate;
 
 const GROUP: &str = "apiextensions.k8s.io";
@@ -41,7 +47,7 @@ struct Spec {
     versions: Vec<Version>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 struct AcceptedNames {
     plural: String,
@@ -78,13 +84,26 @@ struct Version {
 #[serde(rename_all = "camelCase", default)]
 struct Validation {
     #[serde(rename = "openAPIV3Schema")]
-    schema: Option<Value>,
+    schema: Option<Box<RawValue>>,
 }
 
 impl Version {
     /// The types of its objects.
     fn structure(&self) -> structured::Schema {
-        structured::of_definition(self.schema.as_ref().and_then(|validation| validation.schema.as_ref()))
+        let schema = self.raw_schema().and_then(|raw| serde_json::from_str(raw).ok());
+        structured::of_definition(schema.as_ref())
+    }
+
+    /// The schema as the definition has it.
+    fn raw_schema(&self) -> Option<&str> {
+        self.schema.as_ref()?.schema.as_deref().map(RawValue::get)
+    }
+
+    /// The form of its objects; what has none keeps everything.
+    fn shape(&self) -> Shape {
+        let scale = self.subresources.as_ref().and_then(|found| found.scale.clone());
+        let shape = self.raw_schema().and_then(|raw| Shape::new(raw.as_bytes(), scale));
+        shape.unwrap_or_default()
     }
 }
 
@@ -92,7 +111,7 @@ impl Version {
 #[serde(default)]
 struct Subresources {
     status: Option<serde::de::IgnoredAny>,
-    scale: Option<serde::de::IgnoredAny>,
+    scale: Option<ScalePaths>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -115,13 +134,22 @@ struct SelectableField {
 /// The definitions that are served, by name.
 #[derive(Debug, Default)]
 pub(crate) struct Definitions {
-    /// The spec that each served definition had when it was installed.
-    installed: HashMap<String, Bytes>,
+    /// The spec and the names that each served definition had when it was installed.
+    installed: HashMap<String, (Bytes, AcceptedNames)>,
+    /// Those that wait for their objects to be gone.
+    terminating: HashSet<String>,
 }
 
 /// True for the resource of definitions.
 pub(crate) fn is_definition(resource: &Resource) -> bool {
     resource.group == GROUP && resource.plural == PLURAL
+}
+
+/// What follows from a write: kinds come and go, and a definition that waits for its objects may be done waiting.
+pub(crate) fn after_write(server: &Arc<Shared>, resource: &Resource) {
+    if is_definition(resource) || resource.custom && is_terminating(server, resource) {
+        reconcile(server);
+    }
 }
 
 /// Reads a field where Go writes `null` for what is empty.
@@ -234,85 +262,102 @@ pub(crate) fn on_delete(resource: &Resource, object: &mut Object, now: Timestamp
     if !object.meta.finalizers.iter().any(|finalizer| finalizer == CLEANUP) {
         object.meta.finalizers.push(CLEANUP.to_owned());
     }
-    let status = object
-        .field("status")
-        .and_then(|bytes| serde_json::from_slice::<Value>(bytes).ok());
-    let mut status = status.unwrap_or_else(|| json!({}));
-    let condition = json!({
-        "type": "Terminating", "status": "True", "lastTransitionTime": time_text(now),
-        "reason": "InstanceDeletionPending",
-        "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
-    });
-    match status.get_mut("conditions").and_then(Value::as_array_mut) {
-        Some(conditions) => conditions.push(condition),
-        None => status["conditions"] = json!([condition]),
-    }
-    set_field(resource, object, "status", &status);
+    let condition = [
+        "True",
+        "InstanceDeletionPending",
+        "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+    ];
+    removal::set_terminating(resource, object, condition, &time_text(now));
 }
 
 /// Brings the set of served kinds in line with the stored definitions.
 pub(crate) fn reconcile(server: &Arc<Shared>) {
     let mut definitions = server.definitions.lock().unwrap_or_else(PoisonError::into_inner);
-    let kinds = server.registry.snapshot();
-    let Some(id) = kinds
-        .resource(GROUP, "v1", PLURAL)
-        .and_then(|resource| server.resource_id(resource))
-    else {
-        return;
-    };
-    let query = ListQuery {
-        range: Range::All,
-        after: None,
-        at: None,
-        limit: 0,
-        filter: &|_, _| true,
-    };
-    let (page, _) = server.storage.snapshot(id, &query);
-    let gone: Vec<String> = {
-        let there = |name: &String| page.items.iter().any(|(key, _)| key.as_ref() == name.as_str());
-        definitions
-            .installed
-            .keys()
-            .filter(|name| !there(name))
-            .cloned()
-            .collect()
-    };
-    for name in gone {
-        definitions.withdraw(server, &name);
-    }
-    for (name, version) in page.items {
-        let object = version.object.object();
-        if object.meta.deletion_timestamp.is_some() {
-            definitions.withdraw(server, &name);
-            finish_deletion(server, id, &name);
-        } else {
-            definitions.serve(server, id, &name, &object);
-        }
+    let Some(id) = names::definitions(server) else { return };
+    // A definition that goes, or gives a name up, may make others good; each round makes one better at least.
+    let mut rounds = server.storage.count(id) + 1;
+    while definitions.round(server, id) && rounds > 0 {
+        rounds -= 1;
     }
 }
 
 impl Definitions {
-    fn serve(&mut self, server: &Shared, id: ResourceId, name: &str, object: &Object) {
-        let Some(bytes) = object.field("spec") else { return };
-        if self.installed.get(name) == Some(bytes) {
-            return;
+    /// Looks at each stored definition; returns whether any has got or given up names.
+    fn round(&mut self, server: &Shared, id: ResourceId) -> bool {
+        let query = ListQuery {
+            range: Range::All,
+            after: None,
+            at: None,
+            limit: 0,
+            filter: &|_, _| true,
+        };
+        let (page, _) = server.storage.snapshot(id, &query);
+        let there = |name: &String| page.items.iter().any(|(key, _)| key.as_ref() == name.as_str());
+        let gone: Vec<String> = self.installed.keys().filter(|name| !there(name)).cloned().collect();
+        for name in gone {
+            self.withdraw(server, &name);
         }
-        let Some(spec) = spec(object) else { return };
-        let changed = self.installed.insert(name.to_owned(), bytes.clone()).is_some();
-        let custom = custom_resource(&spec);
-        server.registry.install(&custom);
-        let kinds = server.registry.snapshot();
-        for version in &custom.versions {
-            let Some(resource) = kinds.resource(&custom.group, &version.name, &custom.plural) else {
-                continue;
+        let mut changed = false;
+        for (name, version) in page.items {
+            let object = version.object.object();
+            changed |= if object.meta.deletion_timestamp.is_some() {
+                self.remove(server, id, &name)
+            } else {
+                self.serve(server, id, &name, &object)
             };
-            server.add_storage(&resource.storage, false);
-            if changed && let Some(id) = server.resource_id(resource) {
-                server.storage.end_watches(id);
-            }
+        }
+        changed
+    }
+
+    /// Settles the names of a definition, and serves its kind if they are good; returns whether the names have changed.
+    fn serve(&mut self, server: &Shared, id: ResourceId, name: &str, object: &Object) -> bool {
+        let Some(bytes) = object.field("spec") else {
+            return false;
+        };
+        let is_settled = |(spec, names): &(Bytes, AcceptedNames)| spec == bytes && *names == names::accepted(object);
+        if self.installed.get(name).is_some_and(is_settled) {
+            return false;
+        }
+        let Some(spec) = spec(object) else { return false };
+        let before = names::accepted(object);
+        let decision = names::used(server, id, &spec.group).decide(&spec.names, &before);
+        let is_served = decision.conflict.is_none() || names::is_true(object, "Established");
+        if is_served {
+            let installed = (bytes.clone(), decision.accepted.clone());
+            let changed = self.installed.insert(name.to_owned(), installed).is_some();
+            install(server, &custom_resource(&spec, &decision.accepted), changed);
         }
         // Last: whoever reads that the kind is served may ask for it.
-        accept(server, id, name, &spec);
+        settle(server, id, name, &spec, &decision);
+        decision.accepted != before
+    }
+
+    /// Removes the objects of a definition, and the definition when there are none; returns whether it is gone.
+    fn remove(&mut self, server: &Shared, id: ResourceId, name: &str) -> bool {
+        let kinds = server.registry.snapshot();
+        let served = self.installed.contains_key(name).then_some(()).and_then(|()| {
+            let (plural, group) = name.split_once('.')?;
+            let mut versions = kinds
+                .group(group)?
+                .versions
+                .iter()
+                .flat_map(|version| &version.resources);
+            versions.find(|resource| resource.plural == plural)
+        });
+        if let Some(resource) = served
+            && let Some(objects) = server.resource_id(resource)
+            && !removal::delete_objects(server, resource, objects)
+        {
+            if self.terminating.insert(name.to_owned()) {
+                removal::say_in_progress(server, id, name);
+            }
+            return false;
+        }
+        self.terminating.remove(name);
+        self.withdraw(server, name);
+        let is_there = |name: &str| server.storage.get(id, name).is_some();
+        removal::finish(server, id, name);
+        !is_there(name)
     }
 
     fn withdraw(&mut self, server: &Shared, name: &str) {
@@ -340,8 +385,23 @@ impl Definitions {
     }
 }
 
-/// Says in the status that the names are accepted and the kind is served.
-fn accept(server: &Shared, id: ResourceId, name: &str, spec: &Spec) {
+/// Serves a kind; if it was served before in another form, its watches end.
+fn install(server: &Shared, custom: &CustomResource, changed: bool) {
+    server.registry.install(custom);
+    let kinds = server.registry.snapshot();
+    for version in &custom.versions {
+        let Some(resource) = kinds.resource(&custom.group, &version.name, &custom.plural) else {
+            continue;
+        };
+        server.add_storage(&resource.storage, false);
+        if changed && let Some(id) = server.resource_id(resource) {
+            server.storage.end_watches(id);
+        }
+    }
+}
+
+/// Says in the status which names are accepted, and whether the kind is served.
+fn settle(server: &Shared, id: ResourceId, name: &str, spec: &Spec, decision: &names::Decision) {
     let now = time_text(server.clock.now());
     let stored: Vec<&str> = spec
         .versions
@@ -364,33 +424,10 @@ fn accept(server: &Shared, id: ResourceId, name: &str, spec: &Spec) {
                 versions.push((*version).into());
             }
         }
-        let conditions = old
-            .get("conditions")
-            .filter(|conditions| !conditions.is_null())
-            .cloned();
-        let conditions = conditions.unwrap_or_else(|| {
-            json!([
-                {"type": "NamesAccepted", "status": "True", "lastTransitionTime": now, "reason": "NoConflicts",
-                 "message": "no conflicts found"},
-                {"type": "Established", "status": "True", "lastTransitionTime": now, "reason": "InitialNamesAccepted",
-                 "message": "the initial names have been accepted"},
-            ])
-        });
-        let status = json!({"conditions": conditions, "acceptedNames": spec.names, "storedVersions": versions});
+        let conditions = names::conditions(&old["conditions"], decision, &now);
+        let status = json!({"conditions": conditions, "acceptedNames": decision.accepted, "storedVersions": versions});
         set_field(resource, object, "status", &status);
         Outcome::Store
-    });
-}
-
-/// Takes the finalizer of the cleanup away, and the definition with it if nothing else keeps it.
-fn finish_deletion(server: &Shared, id: ResourceId, name: &str) {
-    change(server, id, name, |_, object| {
-        object.meta.finalizers.retain(|finalizer| finalizer != CLEANUP);
-        if object.meta.finalizers.is_empty() {
-            Outcome::Remove
-        } else {
-            Outcome::Store
-        }
     });
 }
 
@@ -434,8 +471,9 @@ fn change(server: &Shared, id: ResourceId, name: &str, mut edit: impl FnMut(&Res
     }
 }
 
-fn custom_resource(spec: &Spec) -> CustomResource {
-    let names = &spec.names;
+fn custom_resource(spec: &Spec, names: &AcceptedNames) -> CustomResource {
+    let stored = spec.versions.iter().find(|version| version.storage);
+    let stored = Arc::new(stored.map(Version::shape).unwrap_or_default());
     let structures: Arc<[(String, Arc<structured::Schema>)]> = spec
         .versions
         .iter()
@@ -457,6 +495,11 @@ fn custom_resource(spec: &Spec) -> CustomResource {
         .iter()
         .enumerate()
         .map(|(at, (version, structure))| CustomVersion {
+            shape: if version.storage {
+                Arc::clone(&stored)
+            } else {
+                Arc::new(version.shape())
+            },
             deprecation: deprecation(spec, version, versions[..at].iter().map(|(better, _)| *better)),
             ..custom_version(version, Arc::clone(structure))
         })
@@ -476,6 +519,7 @@ fn custom_resource(spec: &Spec) -> CustomResource {
         categories: names.categories.clone(),
         versions,
         structures,
+        stored,
     }
 }
 
@@ -497,6 +541,7 @@ fn custom_version(version: &Version, structure: Arc<structured::Schema>) -> Cust
         status_subresource: subresources.is_some_and(|found| found.status.is_some()),
         deprecation: None,
         structure,
+        shape: Arc::default(),
         scale_subresource: subresources.is_some_and(|found| found.scale.is_some()),
         selectable_fields: version
             .selectable_fields

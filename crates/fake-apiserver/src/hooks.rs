@@ -14,7 +14,7 @@ use crate::json::scan;
 use crate::kinds::Resource;
 use crate::object::Object;
 use crate::validation::{ErrorKind, FieldError, Written, join, label_errors, label_value_errors};
-use crate::{crd, defaults};
+use crate::{crd, defaults, schemas};
 
 use data::{bare_references, config_keys, data_size, encode_string_data, too_long};
 
@@ -501,6 +501,9 @@ pub(crate) fn validate_new(resource: &Resource, object: &Object, of_metadata: Ve
         old: None,
         of_status: false,
     };
+    if resource.custom {
+        return schemas::validate(resource, &written, of_metadata);
+    }
     let mut errors = (hooks.validate_first)(&written);
     if hooks.first_alone && !errors.is_empty() {
         return errors;
@@ -516,6 +519,9 @@ pub(crate) fn validate_changed(
     written: &Written<'_>,
     mut of_metadata: Vec<FieldError>,
 ) -> Vec<FieldError> {
+    if resource.custom {
+        return schemas::validate(resource, written, of_metadata);
+    }
     let hooks = hooks(resource);
     of_metadata.extend((hooks.validate_first)(written));
     let of_kind = (hooks.validate)(written).into_iter();

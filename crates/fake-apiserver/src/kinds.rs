@@ -18,5 +18,5 @@ pub(crate) use policy::{
 };
 pub(crate) use registry::{CustomResource, CustomVersion, Group, GroupVersion, Kinds, Registry};
 pub(crate) use resource::{
-    Name, Resource, Schema, Scope, StorageId, Structures, Subresource, Verb, Verbs, api_version,
+    Defined, Name, Resource, Schema, Scope, StorageId, Structures, Subresource, Verb, Verbs, api_version,
 };

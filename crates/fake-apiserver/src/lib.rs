@@ -66,6 +66,7 @@ mod patch;
 mod request;
 mod request_log;
 mod route;
+mod schemas;
 mod selector;
 mod server;
 mod service;

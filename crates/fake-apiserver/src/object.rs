@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use jiff::Timestamp;
 
-pub(crate) use output::{TypeMeta, owner_reference as write_owner, write_metadata, write_output};
+pub(crate) use output::{TypeMeta, owner_reference as write_owner, write_metadata, write_metadata_of, write_output};
 
 use crate::json::write;
 

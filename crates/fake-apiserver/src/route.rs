@@ -73,8 +73,8 @@ async fn resource(
         id,
     };
     let answer = verbs::run(context).await;
-    if answer.is_ok() && request.verb.writes() && crd::is_definition(resource) {
-        crd::reconcile(server);
+    if answer.is_ok() && request.verb.writes() {
+        crd::after_write(server, resource);
     }
     answer
 }

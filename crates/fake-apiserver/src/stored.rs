@@ -1,9 +1,12 @@
 //! What the log stores for one object: canonical bytes, and what selectors look at.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
-use crate::kinds::Resource;
+use crate::kinds::{Resource, SelectableField};
 use crate::object::{Object, StringMap};
+use crate::schemas::Shape;
 use crate::selector::{FieldSelector, FieldSet, LabelSelector};
 
 /// One stored version of an object, without type and resourceVersion, which answers add.
@@ -13,6 +16,10 @@ pub(crate) struct Stored {
     pub(crate) canonical: Bytes,
     labels: StringMap,
     fields: FieldSet,
+    /// Of a custom resource: the form that the canonical bytes are in.
+    form: Option<Arc<Shape>>,
+    /// Of a custom resource: the selectable fields that were looked for.
+    selectable: Option<Arc<[SelectableField]>>,
 }
 
 impl Stored {
@@ -23,19 +30,35 @@ impl Stored {
             canonical: object.to_canonical(),
             labels: object.meta.labels.clone(),
             fields: FieldSet::of(resource, &object),
+            form: resource.defined.as_ref().map(|defined| Arc::clone(&defined.stored)),
+            selectable: resource.defined.as_ref().map(|defined| Arc::clone(&defined.selectable)),
         }
     }
 
     /// The object in the version of `resource`.
     pub(crate) fn object_as(&self, resource: &Resource) -> Object {
-        resource.to_served(self.object())
+        self.reshaped(resource)
+            .unwrap_or_else(|| resource.to_served(self.object()))
+    }
+
+    fn reshaped(&self, resource: &Resource) -> Option<Object> {
+        resource.reshaped(|| self.object(), self.form.as_deref())
+    }
+
+    /// Whether the fields of selectors were read off the object as the resource shows it now.
+    fn has_fields_of(&self, resource: &Resource) -> bool {
+        resource.defined.as_ref().is_none_or(|defined| {
+            self.form.as_deref().is_some_and(|form| form.is_same(&defined.stored))
+                && self.selectable.as_deref() == Some(&*defined.selectable)
+        })
     }
 
     /// Go's canonical JSON in the version of `resource`.
     pub(crate) fn canonical_as(&self, resource: &Resource) -> Bytes {
-        match resource.stored_as {
-            Some(_) => self.object_as(resource).to_canonical(),
-            None => self.canonical.clone(),
+        match (&resource.stored_as, self.reshaped(resource)) {
+            (Some(_), _) => self.object_as(resource).to_canonical(),
+            (None, Some(object)) => object.to_canonical(),
+            (None, None) => self.canonical.clone(),
         }
     }
 
@@ -50,6 +73,9 @@ impl Stored {
 pub(crate) struct Selection {
     pub(crate) labels: LabelSelector,
     pub(crate) fields: FieldSelector,
+    /// The custom resource that is selected from by its fields: what was stored before its definition changed is looked at
+    /// anew.
+    pub(crate) custom: Option<Arc<Resource>>,
 }
 
 impl Selection {
@@ -61,7 +87,17 @@ impl Selection {
     /// Whether the object stored under `key` is selected.
     pub(crate) fn matches(&self, key: &str, stored: &Stored) -> bool {
         let (namespace, name) = split_key(key);
-        self.labels.matches(&stored.labels) && self.fields.matches(name, namespace, &stored.fields)
+        if !self.labels.matches(&stored.labels) {
+            return false;
+        }
+        let custom = self.custom.as_ref().filter(|resource| !stored.has_fields_of(resource));
+        match custom {
+            Some(resource) => {
+                let fields = FieldSet::of(resource, &stored.object_as(resource));
+                self.fields.matches(name, namespace, &fields)
+            }
+            None => self.fields.matches(name, namespace, &stored.fields),
+        }
     }
 }
 

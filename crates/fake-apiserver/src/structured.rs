@@ -24,6 +24,7 @@ pub(crate) use check::check;
 pub(crate) use compare::{Comparison, compare};
 use element::{Element, Literal};
 pub(crate) use fields_of::fields_of;
+pub(crate) use gofmt::{plain as go_plain, type_of as go_type_of};
 pub(crate) use merge::merge;
 pub(crate) use reconcile::reconcile;
 pub(crate) use remove::{prune_nulls, remove};

@@ -2,6 +2,8 @@
 //!
 //! Kinds that users look at most have the columns of the real server; all others show name and age.
 
+mod json_path;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -133,18 +135,24 @@ pub(crate) fn write_row(
     now: Timestamp,
     out: &mut Vec<u8>,
 ) {
-    let object = stored.object();
+    let object = stored.object_as(resource);
     let age = age(&object, now);
-    let cells = match cells_of(resource) {
-        Some(cells) => cells(&object, &age),
-        None => columns(resource)
-            .iter()
-            .map(|column| match (&column.json_path, column.name.as_ref()) {
-                (None, "Name") => name(&object),
-                (None, _) => age.as_str().into(),
-                (Some(path), _) => printed(&object, path, column.kind.as_ref(), &age),
-            })
-            .collect(),
+    let cells = if let Some(cells) = cells_of(resource) {
+        cells(&object, &age)
+    } else {
+        let columns = columns(resource);
+        let is_printed = columns.iter().any(|column| column.json_path.is_some());
+        let root = if is_printed {
+            whole(stored, resource)
+        } else {
+            Value::Null
+        };
+        let cell = |column: &TableColumn| match (&column.json_path, column.name.as_ref()) {
+            (None, "Name") => name(&object),
+            (None, _) => age.as_str().into(),
+            (Some(_), _) => printed(&root, column, now),
+        };
+        columns.iter().map(cell).collect()
     };
     out.extend_from_slice(b"{\"cells\":");
     out.extend_from_slice(Value::Array(cells).to_string().as_bytes());
@@ -159,10 +167,6 @@ fn name(object: &Object) -> Value {
 
 fn created(object: &Object) -> Option<Timestamp> {
     object.meta.creation_timestamp
-}
-
-fn creation_text(object: &Object) -> Value {
-    created(object).map_or(Value::Null, |time| crate::clock::time_text(time).into())
 }
 
 fn field(object: &Object, name: &str) -> Value {
@@ -191,40 +195,32 @@ fn served_versions(spec: &Value) -> String {
     names.join(",")
 }
 
-/// The value of an additional printer column. Simple paths only: names and the dots between them.
-fn printed(object: &Object, path: &str, kind: &str, age: &str) -> Value {
-    let mut names = path.split('.').filter(|part| !part.is_empty());
-    let Some(first) = names.next() else { return Value::Null };
-    let rest: Vec<&str> = names.collect();
-    let value = if first == "metadata" {
-        match rest.as_slice() {
-            ["creationTimestamp"] => {
-                return if kind == "date" {
-                    age.into()
-                } else {
-                    creation_text(object)
-                };
-            }
-            ["name"] => name(object),
-            ["namespace"] => object.meta.namespace.as_str().into(),
-            ["generation"] => object.meta.generation.into(),
-            ["labels", label] => object.meta.labels.get(label).map_or(Value::Null, Into::into),
-            ["annotations", key] => object.meta.annotations.get(key).map_or(Value::Null, Into::into),
-            _ => Value::Null,
-        }
-    } else {
-        rest.iter().fold(field(object, first), |mut value, name| {
-            value.get_mut(*name).map(Value::take).unwrap_or_default()
-        })
-    };
-    match (kind, &value) {
-        (_, Value::Null)
-        | ("string", Value::String(_))
-        | ("integer" | "number", Value::Number(_))
-        | ("boolean", Value::Bool(_)) => value,
+/// The value of an additional printer column: the first that its path leads to.
+fn printed(root: &Value, column: &TableColumn, now: Timestamp) -> Value {
+    let found = column.json_path.as_ref().and_then(|path| json_path::first(root, path));
+    let value = found.unwrap_or_default();
+    match (column.kind.as_ref(), &value) {
+        (_, Value::Null) => Value::Null,
+        ("string", Value::String(_)) | ("boolean", Value::Bool(_)) | ("number", Value::Number(_)) => value,
         ("string", other) => other.to_string().into(),
-        _ => value,
+        ("integer", Value::Number(number)) => match (number.as_i64(), number.as_f64()) {
+            #[expect(clippy::cast_possible_truncation, reason = "as Go does it")]
+            (None, Some(float)) => (float as i64).into(),
+            _ => value,
+        },
+        ("date", Value::String(text)) => match text.parse::<Timestamp>() {
+            Ok(time) => elapsed(time, now).into(),
+            Err(_) if text.is_empty() => "<unknown>".into(),
+            Err(_) => "<invalid>".into(),
+        },
+        _ => Value::Null,
     }
+}
+
+/// The JSON that columns are read from.
+fn whole(stored: &Stored, resource: &Resource) -> Value {
+    // Stored bytes are JSON; what is nested too deep has no cells.
+    serde_json::from_slice(&stored.canonical_as(resource)).unwrap_or_default()
 }
 
 fn pod(object: &Object, age: &str) -> Vec<Value> {
@@ -273,10 +269,12 @@ fn pod(object: &Object, age: &str) -> Vec<Value> {
 
 /// The age as kubectl writes it.
 fn age(object: &Object, now: Timestamp) -> String {
-    let Some(created) = created(object) else {
-        return "<unknown>".to_owned();
-    };
-    let seconds = now.as_second() - created.as_second();
+    created(object).map_or_else(|| "<unknown>".to_owned(), |created| elapsed(created, now))
+}
+
+/// The time since then as kubectl writes it.
+fn elapsed(since: Timestamp, now: Timestamp) -> String {
+    let seconds = now.as_second() - since.as_second();
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
     let with = |value: i64, unit: &str, rest: i64, small: &str| {
         if rest == 0 {

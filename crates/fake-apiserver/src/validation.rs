@@ -9,7 +9,8 @@ mod names;
 
 pub(crate) use field_error::{ErrorKind, FieldError};
 pub(crate) use meta::{
-    join, keep_system_fields, tells_repeats, validate_create, validate_update, validate_update_of_any,
+    join, keep_system_fields, tells_repeats, validate_create, validate_embedded, validate_update,
+    validate_update_of_any,
 };
 pub(crate) use names::{label_1035_errors, label_errors, label_key_errors, label_value_errors, subdomain_errors};
 

@@ -7,6 +7,7 @@ mod apply;
 mod bodies;
 mod collection;
 mod create;
+mod custom_scale;
 mod delete;
 mod get;
 mod list;
@@ -202,6 +203,9 @@ fn check_name(context: Context<'_>) -> Result<(), Status> {
 }
 
 async fn subresource_verb(context: Context<'_>, name: &str) -> Result<Answer, Status> {
+    if name == "scale" && context.resource.custom {
+        return custom_scale::run(context).await;
+    }
     let of_pods = context.resource.group.is_empty() && context.resource.plural == "pods";
     let part = match name {
         "binding" if of_pods => return pods::bind(context),

@@ -95,7 +95,9 @@ fn fail(message: &str) -> ExitCode {
 }
 
 async fn run(options: &Options) -> Result<(), String> {
-    let mut builder = FakeApiServer::builder().seed(options.seed).controllers(options.controllers());
+    let mut builder = FakeApiServer::builder()
+        .seed(options.seed)
+        .controllers(options.controllers());
     for path in &options.load {
         builder = load(builder, path)?;
     }

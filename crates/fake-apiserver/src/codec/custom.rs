@@ -1,4 +1,5 @@
-//! Custom resources: everything is kept, in the canonical form of schemaless values; only `metadata` has a type.
+//! Custom resources: what their schema knows is kept, in the form that it gives ([`crate::schemas::Shape`]), everything without one;
+//! only `metadata` has a type of its own.
 
 use std::{borrow::Cow, fmt::Write as _};
 
@@ -12,11 +13,12 @@ use crate::{
     gotext::go_quote,
     json::{Entries, Items, Kind, Tape, Value, canonical},
     kinds::Resource,
-    object::{FieldName, Meta, Object},
+    object::{FieldName, Meta, Object, write_metadata_of},
+    schemas::{Unknown, unknown_text},
 };
 
 /// Decodes a custom resource, of which the body says that it is of this kind and version; returns it with its unknown and duplicate fields: first all duplicates, then the unknown
-/// fields of `metadata`, as the real server finds them.
+/// fields of `metadata`, as the real server finds them; those of the schema come last.
 pub(super) fn object(
     resource: &Resource,
     tape: &Tape<'_>,
@@ -34,13 +36,19 @@ pub(super) fn object(
     let mut out = Vec::with_capacity(root.raw().len());
     let mut ranges = Vec::with_capacity(4);
     let mut meta = Meta::default();
-    for (key, value) in canonical::sorted_entries(root) {
-        match key.as_str().unwrap_or_default() {
-            name if matches!(&*name, "apiVersion" | "kind" | "metadata") => {}
-            name => {
-                let start = out.len();
-                canonical::write(&mut out, value).map_err(|range| malformed(too_large(&range.0)))?;
-                ranges.push((field_name(&name), start..out.len()));
+    let mut shaped = None;
+    if let Some(shape) = resource.shape() {
+        let unknown = if report { Unknown::Told } else { Unknown::Dropped };
+        shaped = Some(shape.fields(root, unknown).map_err(malformed)?);
+    } else {
+        for (key, value) in canonical::sorted_entries(root) {
+            match key.as_str().unwrap_or_default() {
+                name if matches!(&*name, "apiVersion" | "kind" | "metadata") => {}
+                name => {
+                    let start = out.len();
+                    canonical::write(&mut out, value).map_err(|range| malformed(too_large(&range.0)))?;
+                    ranges.push((field_name(&name), start..out.len()));
+                }
             }
         }
     }
@@ -61,12 +69,46 @@ pub(super) fn object(
             findings.extend(unknown.into_iter().take(room));
         }
     }
-    let out = Bytes::from(out);
-    let fields = ranges
-        .into_iter()
-        .map(|(name, range)| (name, out.slice(range)))
-        .collect();
+    let fields = if let Some(shaped) = shaped {
+        findings.extend(shaped.unknown.iter().map(|path| unknown_text(path)));
+        shaped.fields()
+    } else {
+        let out = Bytes::from(out);
+        let field = |(name, range): (_, std::ops::Range<usize>)| (name, out.slice(range));
+        ranges.into_iter().map(field).collect()
+    };
     Ok((Object { meta, fields }, findings))
+}
+
+/// The metadata of an object inside of a custom resource.
+#[derive(Debug)]
+pub(crate) struct EmbeddedMetadata {
+    pub(crate) meta: Meta,
+    /// The canonical form.
+    pub(crate) json: Vec<u8>,
+    /// The paths of its unknown fields.
+    pub(crate) unknown: Vec<String>,
+}
+
+/// Reads the metadata of an object inside of a custom resource.
+///
+/// # Errors
+/// The text about a value that is no metadata.
+pub(crate) fn embedded_metadata(metadata: Value<'_>) -> Result<EmbeddedMetadata, String> {
+    let mut sorted = Vec::with_capacity(metadata.raw().len());
+    canonical::write(&mut sorted, metadata).map_err(|range| too_large(&range.0))?;
+    let tape = Tape::parse(&sorted).map_err(|error| error.to_string())?;
+    let mut writer = Writer::new(true, 0);
+    let meta = meta::parse(&mut writer, &[tape.root()], "v1.ObjectMeta");
+    let unknown = writer.unknown_paths();
+    writer.finish().0?;
+    let mut written = Vec::with_capacity(sorted.len());
+    write_metadata_of(&meta, &mut written);
+    // Go has it as a map, whose keys are sorted.
+    let tape = Tape::parse(&written).map_err(|error| error.to_string())?;
+    let mut json = Vec::with_capacity(written.len());
+    canonical::write(&mut json, tape.root()).map_err(|range| too_large(&range.0))?;
+    Ok(EmbeddedMetadata { meta, json, unknown })
 }
 
 fn too_large(number: &str) -> String {

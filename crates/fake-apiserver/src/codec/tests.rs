@@ -29,8 +29,10 @@ pub(crate) fn registry() -> Registry {
             selectable_fields: vec![".spec.color".into()],
             columns: Vec::new(),
             structure: Arc::new(crate::structured::Schema::deduced()),
+            shape: Arc::default(),
         }],
         structures: Arc::new([]),
+        stored: Arc::default(),
     });
     registry
 }

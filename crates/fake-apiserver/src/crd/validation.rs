@@ -1,10 +1,11 @@
-//! What is wrong with a definition, in the order and with the texts of the real server. Schemas are not looked at, nor
-//! what points into them, nor the certificates of webhooks.
+//! What is wrong with a definition, in the order and with the texts of the real server. The certificates of webhooks are not
+//! looked at.
 //!
 //! The real server keeps what all versions have in common beside them, and names it there. Start at [`validate`].
 
 mod conversion;
 mod parts;
+mod schemas;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -50,8 +51,13 @@ struct Version<'a> {
 
 impl Version<'_> {
     fn has_schema(&self) -> bool {
+        self.openapi_schema().is_some()
+    }
+
+    /// The canonical bytes of the schema.
+    fn openapi_schema(&self) -> Option<&[u8]> {
         self.schema
-            .is_some_and(|schema| scan::member(schema.get().as_bytes(), "openAPIV3Schema").is_some())
+            .and_then(|schema| scan::member(schema.get().as_bytes(), "openAPIV3Schema"))
     }
 }
 
@@ -318,6 +324,7 @@ fn approval(group: &str, written: &Written<'_>, errors: &mut Errors) {
     }
 }
 
+#[derive(Default)]
 struct Errors(Vec<FieldError>);
 
 impl Errors {
@@ -350,14 +357,19 @@ impl Errors {
         }
     }
 
+    /// Refuses a value that is none of these.
+    fn not_supported(&mut self, field: &str, value: &str, known: &[&str]) {
+        let known: Vec<String> = known.iter().map(|known| go_quote(known)).collect();
+        let text = format!("{}: supported values: {}", go_quote(value), known.join(", "));
+        self.add(ErrorKind::NotSupported, field, &text);
+    }
+
     /// Refuses all but these values.
     fn one_of(&mut self, field: &str, value: &str, known: [&str; 2]) {
         if value.is_empty() {
             self.required(field, "");
         } else if !known.contains(&value) {
-            let [first, second] = known;
-            let text = format!("{}: supported values: \"{first}\", \"{second}\"", go_quote(value));
-            self.add(ErrorKind::NotSupported, field, &text);
+            self.not_supported(field, value, &known);
         }
     }
 }

@@ -172,6 +172,7 @@ fn resource(row: &BuiltIn) -> Resource {
         deprecation: deprecation(row).map(Name::Borrowed),
         schema: Schema::Typed(row.type_id),
         structures: Structures::of_built_in(row.structure),
+        defined: None,
         custom: false,
     }
 }

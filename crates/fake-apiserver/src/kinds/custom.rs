@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{
-    CustomResource, CustomVersion, DeleteReturns, FieldSelectors, GenerationMode, Name, NameValidation, Policy,
-    Propagation, Resource, Schema, Scope, SelectableField, StatusPolicy, StorageId, Structures, Subresource,
+    CustomResource, CustomVersion, Defined, DeleteReturns, FieldSelectors, GenerationMode, Name, NameValidation,
+    Policy, Propagation, Resource, Schema, Scope, SelectableField, StatusPolicy, StorageId, Structures, Subresource,
     TableColumn, Verb, Verbs,
 };
 
@@ -48,12 +48,34 @@ pub(super) fn resource(custom: &CustomResource, version: &CustomVersion) -> Reso
         policy: policy(version, custom.scope),
         deprecation: version.deprecation.clone().map(Name::Owned),
         schema: Schema::Schemaless,
+        defined: Some(Defined {
+            shape: Arc::clone(&version.shape),
+            stored: Arc::clone(&custom.stored),
+            shows_stored: version.shape.is_same(&custom.stored),
+            selectable: selectable(custom),
+        }),
         structures: Structures {
             own: Arc::clone(&version.structure),
             versions: custom.structures.clone(),
         },
         custom: true,
     }
+}
+
+/// The selectable fields of all versions: what is stored is selected from by any of them.
+fn selectable(custom: &CustomResource) -> Arc<[SelectableField]> {
+    let mut labels: Vec<&str> = custom
+        .versions
+        .iter()
+        .flat_map(|version| &version.selectable_fields)
+        .map(|path| path.trim_start_matches('.'))
+        .collect();
+    labels.sort_unstable();
+    labels.dedup();
+    let field = |label: &str| SelectableField {
+        label: Name::Owned(label.to_owned()),
+    };
+    labels.into_iter().map(field).collect()
 }
 
 fn policy(version: &CustomVersion, scope: Scope) -> Policy {

@@ -3,6 +3,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::{Name, Resource, Scope, TableColumn, builtin, custom};
+use crate::schemas::Shape;
 use crate::structured;
 
 /// One served version of a custom resource.
@@ -19,6 +20,8 @@ pub(crate) struct CustomVersion {
     pub(crate) columns: Vec<TableColumn>,
     /// The types of its objects.
     pub(crate) structure: Arc<structured::Schema>,
+    /// The form of its objects.
+    pub(crate) shape: Arc<Shape>,
 }
 
 /// What a custom resource definition adds to the served kinds.
@@ -36,6 +39,8 @@ pub(crate) struct CustomResource {
     pub(crate) versions: Vec<CustomVersion>,
     /// The types of all versions, served or not, by `group/version`.
     pub(crate) structures: Arc<[(String, Arc<structured::Schema>)]>,
+    /// The form in which objects are stored.
+    pub(crate) stored: Arc<Shape>,
 }
 
 /// One version of a group with its resources, in discovery order.
@@ -241,9 +246,11 @@ mod tests {
                     selectable_fields: vec![".spec.color".into()],
                     columns: Vec::new(),
                     structure: Arc::new(structured::Schema::deduced()),
+                    shape: Arc::default(),
                 })
                 .collect(),
             structures: Arc::new([]),
+            stored: Arc::default(),
         }
     }
 

@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::Policy;
+use super::{Policy, SelectableField};
 use crate::convert::StoredAs;
+use crate::schemas::Shape;
 use crate::structured;
 
 /// A name from the tables (borrowed) or from a custom resource definition (owned).
@@ -139,6 +140,19 @@ impl Structures {
     }
 }
 
+/// What a definition says of the objects of a version.
+#[derive(Debug, Clone)]
+pub(crate) struct Defined {
+    /// The form in which the version shows objects.
+    pub(crate) shape: Arc<Shape>,
+    /// The form in which they are stored.
+    pub(crate) stored: Arc<Shape>,
+    /// Whether the two are the same.
+    pub(crate) shows_stored: bool,
+    /// The selectable fields of all versions.
+    pub(crate) selectable: Arc<[SelectableField]>,
+}
+
 /// One served resource (`group/version/plural`).
 ///
 /// # Guarantees
@@ -166,6 +180,8 @@ pub(crate) struct Resource {
     pub(crate) schema: Schema,
     /// How its objects are merged and owned.
     pub(crate) structures: Structures,
+    /// Of a custom resource.
+    pub(crate) defined: Option<Defined>,
     /// Whether this comes from a custom resource definition; some texts (415, strict errors) differ.
     pub(crate) custom: bool,
 }
@@ -191,6 +207,11 @@ impl Resource {
         } else {
             format!("{}.{}", self.plural, self.group)
         }
+    }
+
+    /// The form of its objects, if a definition says.
+    pub(crate) fn shape(&self) -> Option<&Shape> {
+        self.defined.as_ref().map(|defined| &*defined.shape)
     }
 
     /// Whether objects live in a namespace.

@@ -21,6 +21,16 @@ pub(super) fn metadata(meta: &Meta, out: &mut Vec<u8>) {
     }
 }
 
+/// Appends all metadata.
+pub(crate) fn write_metadata_of(meta: &Meta, out: &mut Vec<u8>) {
+    metadata(meta, out);
+    if !meta.resource_version.is_empty() {
+        out.pop();
+        text(out, "resourceVersion", &meta.resource_version);
+        out.push(b'}');
+    }
+}
+
 /// Appends the metadata without `resourceVersion` and `managedFields`.
 pub(super) fn unmanaged(meta: &Meta, out: &mut Vec<u8>) {
     out.push(b'{');

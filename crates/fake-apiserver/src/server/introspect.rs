@@ -258,9 +258,7 @@ impl FakeApiServer {
             .shared
             .storage
             .update::<Infallible>(id, &key_of(namespace, name), |_| Ok(Change::Delete));
-        if crd::is_definition(&found) {
-            crd::reconcile(&self.shared);
-        }
+        crd::after_write(&self.shared, &found);
         matches!(removed, Ok(Outcome::Deleted { .. }))
     }
 

@@ -9,7 +9,7 @@ use crate::json::{Kind, Value, canonical};
 const MAX_DEPTH: usize = 64;
 
 /// As `%v` shows a value.
-pub(super) fn plain(value: Value<'_>) -> String {
+pub(crate) fn plain(value: Value<'_>) -> String {
     let mut out = String::new();
     show(value, false, 0, &mut out);
     out
@@ -23,7 +23,7 @@ pub(super) fn syntax(value: Value<'_>) -> String {
 }
 
 /// As `%T` shows the type of a value.
-pub(super) fn type_of(value: Value<'_>) -> &'static str {
+pub(crate) fn type_of(value: Value<'_>) -> &'static str {
     match value.kind() {
         Kind::Null => "<nil>",
         Kind::False | Kind::True => "bool",

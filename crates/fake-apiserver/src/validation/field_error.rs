@@ -14,6 +14,8 @@ pub(crate) enum ErrorKind {
     TooLong,
     TooMany,
     Duplicate,
+    /// Of another type than the schema says.
+    TypeInvalid,
 }
 
 impl ErrorKind {
@@ -27,6 +29,7 @@ impl ErrorKind {
             Self::TooLong => "FieldValueTooLong",
             Self::TooMany => "FieldValueTooMany",
             Self::Duplicate => "FieldValueDuplicate",
+            Self::TypeInvalid => "FieldValueTypeInvalid",
         }
     }
 
@@ -34,7 +37,7 @@ impl ErrorKind {
     pub(crate) const fn text(self) -> &'static str {
         match self {
             Self::Required => "Required value",
-            Self::Invalid => "Invalid value",
+            Self::Invalid | Self::TypeInvalid => "Invalid value",
             Self::NotSupported => "Unsupported value",
             Self::Forbidden => "Forbidden",
             Self::TooLong => "Too long",

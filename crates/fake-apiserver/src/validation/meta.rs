@@ -172,6 +172,28 @@ pub(crate) fn validate_update(resource: &Resource, new: &Meta, old: &Meta, of_pa
     without_repeats(errors)
 }
 
+/// Checks the metadata of an object inside of a custom resource, whose findings are told below `field`: names are only
+/// looked at as segments of a path.
+pub(crate) fn validate_embedded(meta: &Meta, field: &str) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    prefix_of_path(meta, &mut errors);
+    for text in path_segment_errors(&meta.name, false) {
+        errors.push(FieldError::invalid("metadata.name", &meta.name, &text));
+    }
+    for text in label_errors(&meta.namespace) {
+        if !meta.namespace.is_empty() {
+            errors.push(FieldError::invalid("metadata.namespace", &meta.namespace, &text));
+        }
+    }
+    of_any(meta, &mut errors);
+    for error in &mut errors {
+        if let Some(rest) = error.field.strip_prefix("metadata") {
+            error.field = format!("{field}{rest}");
+        }
+    }
+    without_repeats(errors)
+}
+
 /// The first part of [`validate_update`]: what is looked at before the kind is asked. Findings may be repeated.
 pub(crate) fn validate_update_of_any(resource: &Resource, new: &Meta, old: &Meta) -> Vec<FieldError> {
     let mut errors = Vec::new();
@@ -334,6 +356,11 @@ fn name(resource: &Resource, meta: &Meta, errors: &mut Vec<FieldError>) {
 
 fn common(resource: &Resource, meta: &Meta, errors: &mut Vec<FieldError>) {
     namespace(resource, meta, errors);
+    of_any(meta, errors);
+}
+
+/// What is looked at wherever there is metadata.
+fn of_any(meta: &Meta, errors: &mut Vec<FieldError>) {
     if meta.generation < 0 {
         let value = meta.generation.to_string();
         errors.push(FieldError::invalid_raw(

@@ -6,6 +6,7 @@ use super::Context;
 use super::update::Tracking;
 use super::write::{self, WriteOptions, WrongType};
 use crate::answer::Answer;
+use crate::crd;
 use crate::hooks;
 use crate::kinds::{GenerationMode, Resource};
 use crate::namespaces;
@@ -74,6 +75,7 @@ pub(super) fn create_in(
         .parse()
         .is_ok_and(|version: u64| version > 0);
     namespaces::check_create(context.server, context.subject(), &object)?;
+    crd::check_create(context.server, resource, context.subject(), &object.meta.name)?;
     if let Some(wrong_type) = wrong_type {
         return Err(wrong_type.refusal(resource, Vec::new()));
     }

@@ -1,6 +1,8 @@
 //! The query options of list, watch and deletecollection, with the real rules and texts.
 
 use super::list::Token;
+use std::sync::Arc;
+
 use crate::gotext::go_quote;
 use crate::json::write::quoted;
 use crate::kinds::Resource;
@@ -52,7 +54,7 @@ impl ListOptions {
     ///
     /// # Errors
     /// 400 for what cannot be read, 422 for what cannot be combined.
-    pub(crate) fn parse(query: &Query, resource: &Resource, watch: bool) -> Result<Self, Status> {
+    pub(crate) fn parse(query: &Query, resource: &Arc<Resource>, watch: bool) -> Result<Self, Status> {
         Self::read(query, resource, watch)?.settle()
     }
 
@@ -60,7 +62,7 @@ impl ListOptions {
     ///
     /// # Errors
     /// 400 for what cannot be read, 422 for what cannot be combined.
-    pub(crate) fn read(query: &Query, resource: &Resource, watch: bool) -> Result<Unsettled, Status> {
+    pub(crate) fn read(query: &Query, resource: &Arc<Resource>, watch: bool) -> Result<Unsettled, Status> {
         let timeout = number(query, "timeoutSeconds")?.unwrap_or_default();
         let limit = number(query, "limit")?.unwrap_or_default();
         let send_initial_events = query.get("sendInitialEvents").map(|_| query.flag("sendInitialEvents"));
@@ -100,7 +102,11 @@ impl ListOptions {
                 },
                 limit: usize::try_from(limit).unwrap_or_default(),
                 continue_token,
-                selection: Selection { labels, fields },
+                selection: Selection {
+                    labels,
+                    custom: (!fields.is_everything() && resource.custom).then(|| Arc::clone(resource)),
+                    fields,
+                },
                 send_initial_events,
                 allow_bookmarks: query.flag("allowWatchBookmarks"),
                 timeout,

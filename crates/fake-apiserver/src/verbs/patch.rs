@@ -242,7 +242,8 @@ fn not_an_object(patched: &str, why: &str) -> Status {
     )
 }
 
-fn patch_status(error: &PatchError) -> Status {
+/// The status for a patch that cannot be applied.
+pub(super) fn patch_status(error: &PatchError) -> Status {
     let text = error.to_string();
     match error {
         PatchError::BadRequest(_) => Status::bad_request(text),

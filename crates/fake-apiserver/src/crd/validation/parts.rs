@@ -4,8 +4,10 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Errors, Version};
+use super::{Errors, Version, schemas};
+use crate::gotext::go_quote;
 use crate::json::write::quoted;
+use crate::schemas::{ValueSchema, path_in};
 use crate::validation::ErrorKind;
 
 /// How many fields may be selectable.
@@ -80,6 +82,11 @@ fn read<'a, T: Deserialize<'a> + Default>(part: Option<&'a RawValue>) -> T {
 
 /// Looks at what a version has of its own.
 pub(super) fn of_version(version: &Version<'_>, versions: &[Version<'_>], field: &str, errors: &mut Errors) {
+    if !is_common(versions, SCHEMA)
+        && let Some(schema) = version.openapi_schema()
+    {
+        schemas::validate(schema, has_status(version), &format!("{field}.schema"), errors);
+    }
     if !is_common(versions, SUBRESOURCES) {
         subresources(version, field, errors);
     }
@@ -96,6 +103,12 @@ pub(super) fn of_version(version: &Version<'_>, versions: &[Version<'_>], field:
 /// Looks at what all versions have in common.
 pub(super) fn of_all_versions(versions: &[Version<'_>], errors: &mut Errors) {
     let Some(first) = versions.first() else { return };
+    if is_common(versions, SCHEMA)
+        && let Some(schema) = first.openapi_schema()
+    {
+        let with_status = versions.iter().any(has_status);
+        schemas::validate(schema, with_status, "spec.validation", errors);
+    }
     if is_common(versions, SUBRESOURCES) {
         subresources(first, "spec", errors);
     }
@@ -107,6 +120,12 @@ pub(super) fn of_all_versions(versions: &[Version<'_>], errors: &mut Errors) {
         let has_schema = first.schema.is_some() && is_common(versions, SCHEMA);
         selectable_fields(first, "spec", (!has_schema).then_some(text), errors);
     }
+}
+
+/// Whether the status is written alone.
+fn has_status(version: &Version<'_>) -> bool {
+    let found: Subresources = read(version.subresources);
+    found.status.is_some()
 }
 
 fn subresources(version: &Version<'_>, field: &str, errors: &mut Errors) {
@@ -182,17 +201,36 @@ fn selectable_fields(version: &Version<'_>, field: &str, no_schema: Option<&str>
     if let Some(text) = no_schema {
         return errors.invalid(&field, "", text);
     }
+    // One that cannot be read is refused as such.
+    let schema = version
+        .openapi_schema()
+        .and_then(ValueSchema::parse)
+        .unwrap_or_default();
     let mut paths = std::collections::HashSet::new();
     for (index, selectable) in fields.iter().enumerate() {
         let field = format!("{field}[{index}].jsonPath");
-        if selectable.json_path.is_empty() {
+        let path = &selectable.json_path;
+        if path.is_empty() {
             errors.required(&field, "");
-        } else if !paths.insert(selectable.json_path.as_str()) {
-            errors.add(
-                ErrorKind::Duplicate,
-                &field,
-                &crate::gotext::go_quote(&selectable.json_path),
-            );
+            continue;
+        }
+        let (found, of_field) = match path_in(&schema, path, false) {
+            Ok(found) => found,
+            Err(why) => {
+                errors.invalid(&field, path, &format!("is an invalid path: {why}"));
+                continue;
+            }
+        };
+        if found.split(['.', '[']).next() == Some("metadata") {
+            errors.invalid(&field, path, "must not point to fields in metadata");
+        }
+        if !matches!(of_field.kind.as_str(), "string" | "boolean" | "integer") {
+            let text = "must point to a field of type string, boolean or integer. Enum string fields and strings with \
+                        formats are allowed.";
+            errors.invalid(&field, path, text);
+        }
+        if !paths.insert(found) {
+            errors.add(ErrorKind::Duplicate, &field, &go_quote(path));
         }
     }
     if paths.len() > MAX_FIELDS {
