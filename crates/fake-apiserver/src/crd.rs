@@ -176,7 +176,7 @@ pub(crate) fn schema_of(server: &Shared, resource: &Resource) -> Option<Value> {
         .versions
         .into_iter()
         .find(|version| version.name == resource.version)?;
-    version.schema?.schema
+    serde_json::from_str(version.schema?.schema?.get()).ok()
 }
 
 /// The version in which custom resources are stored.

@@ -15,7 +15,7 @@ fn success() -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})
 }
 
-// [F26] a binding gives a pod its node, once, with its labels and annotations
+// [F19] a binding gives a pod its node, once, with its labels and annotations
 async fn a_binding_gives_a_pod_its_node(server: Server) {
     let namespace = server.namespace().await;
     let bind = async |name: &str, body: Value| server.post(&namespace.at(&format!("pods/{name}/binding")), &body).await;
@@ -58,7 +58,7 @@ async fn a_binding_gives_a_pod_its_node(server: Server) {
     .await;
 }
 
-// [F26] what is no binding, and what the pod does not allow
+// [F19] what is no binding, and what the pod does not allow
 async fn refuses_bad_bindings(server: Server) {
     let namespace = server.namespace().await;
     let bind = async |name: &str, body: Value| server.post(&namespace.at(&format!("pods/{name}/binding")), &body).await;
@@ -129,7 +129,7 @@ async fn status(server: &Server, path: &str, status: Value) {
         .ok();
 }
 
-// [F26] an eviction deletes a pod gracefully, and says why it goes
+// [F19] an eviction deletes a pod gracefully, and says why it goes
 async fn an_eviction_deletes_a_pod(server: Server) {
     let namespace = server.namespace().await;
     let evict = async |name: &str, body: Value| {
@@ -181,7 +181,7 @@ async fn an_eviction_deletes_a_pod(server: Server) {
     assert_eq!(server.get(&namespace.at("pods/p")).await.code, 404);
 }
 
-// [F26] a disruption budget is asked about running pods, and counts what it allows
+// [F19] a disruption budget is asked about running pods, and counts what it allows
 async fn a_budget_limits_evictions(server: Server) {
     let namespace = server.namespace().await;
     for name in ["one", "two", "sick"] {
@@ -271,7 +271,7 @@ async fn a_budget_limits_evictions(server: Server) {
     evict("two").await.is(500, "", text, Value::Null);
 }
 
-// [F26] a token of a service account has its claims, and is known to the server
+// [F19] a token of a service account has its claims, and is known to the server
 async fn tokens_are_issued_and_reviewed(server: Server) {
     let namespace = server.namespace().await;
     let account = namespace
@@ -320,7 +320,7 @@ async fn tokens_are_issued_and_reviewed(server: Server) {
         .is(400, "BadRequest", text, Value::Null);
 }
 
-// [F26] tokens that are not given
+// [F19] tokens that are not given
 async fn refuses_bad_token_requests(server: Server) {
     let namespace = server.namespace().await;
     namespace
@@ -371,7 +371,7 @@ async fn refuses_bad_token_requests(server: Server) {
 
 const ACCESS: &str = "/apis/authorization.k8s.io/v1";
 
-// [F26] everybody may do everything, and who one is can be asked
+// [F19] everybody may do everything, and who one is can be asked
 async fn questions_about_access_are_answered(server: Server) {
     let namespace = server.namespace().await;
     let ask = async |path: &str, body: Value| server.post(path, &body).await.created();
@@ -416,7 +416,7 @@ async fn questions_about_access_are_answered(server: Server) {
     );
 }
 
-// [F26] what is no question
+// [F19] what is no question
 async fn refuses_bad_questions(server: Server) {
     let namespace = server.namespace().await;
     let refused = async |path: &str, body: Value, causes: &[(&str, &str, &str)]| {
@@ -482,7 +482,7 @@ async fn refuses_bad_questions(server: Server) {
         .is(400, "BadRequest", "no namespace on request", Value::Null);
 }
 
-// [F26] what a server says of logs and commands before it asks the node
+// [F19] what a server says of logs and commands before it asks the node
 async fn streams_of_pods_without_a_node_are_refused(server: Server) {
     let namespace = server.namespace().await;
     pod(&namespace, "a", json!({})).await;

@@ -214,6 +214,7 @@ pub(crate) fn scale() -> Resource {
         deprecation: None,
         schema: Schema::Typed(type_id),
         structures: Structures::of_built_in(Some(structure)),
+        defined: None,
         custom: false,
     }
 }

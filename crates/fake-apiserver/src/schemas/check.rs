@@ -10,8 +10,7 @@
 use super::formats;
 use super::value_schema::{Additional, Json, ValueSchema};
 use super::{NOWHERE, shown};
-use crate::gotext::go_float;
-use crate::gotext::go_quote;
+use crate::gotext::{go_float, go_quote};
 use crate::json::{Kind, Value, canonical};
 use crate::structured::equal;
 use crate::validation::{ErrorKind, FieldError};
