@@ -566,6 +566,10 @@ async fn explains_kinds_and_fields(kubectl: &Kubectl, _: &Namespace) {
     let absent = kubectl.refused(&["explain", "pods.nonsense"]).await;
     assert!(absent.ends_with("error: field \"nonsense\" does not exist"), "{absent}");
 
+    // A real server publishes a definition after a minute or more.
+    if kubectl.server.in_memory().is_none() {
+        return;
+    }
     let kind = CustomKind::register(&kubectl.server, |definition| {
         definition["spec"]["versions"][0]["schema"] = json!({"openAPIV3Schema": {"type": "object", "properties": {
             "spec": {"type": "object", "description": "What it is to be.", "required": ["size"], "properties": {

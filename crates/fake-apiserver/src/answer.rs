@@ -1,8 +1,6 @@
 //! What a verb answers, before the transport makes an HTTP response of it.
 
-use http::header::{
-    CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, IF_NONE_MATCH, RETRY_AFTER, VARY, WARNING,
-};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, RETRY_AFTER, VARY, WARNING};
 
 use crate::body::Body;
 use crate::request::Request;
@@ -41,22 +39,33 @@ impl Answer {
     }
 
     /// An answer with a document that has a tag, or that the client has it already. The document is made only if it is sent.
-    pub(crate) fn tagged(request: &Request, tag: &str, document: impl FnOnce() -> Vec<u8>) -> Self {
-        let tag = format!("\"{tag}\"");
-        let known = request.header(IF_NONE_MATCH).split(',').map(str::trim);
-        let mut known = known.map(|known| known.strip_prefix("W/").unwrap_or(known));
-        let mut answer = if known.any(|known| known == "*" || known == tag) {
-            let mut answer = Self::json(304, bytes::Bytes::new());
-            answer.headers.retain(|(name, _)| *name != CONTENT_TYPE);
-            answer
+    pub(crate) fn tagged(tag: &str, is_known: bool, document: impl FnOnce() -> Vec<u8>) -> Self {
+        let answer = if is_known {
+            Self::json(304, bytes::Bytes::new()).without(&CONTENT_TYPE)
         } else {
             Self::json(200, document())
         };
+        answer.tag(tag)
+    }
+
+    /// Adds the tag of a document, which has several forms.
+    pub(crate) fn tag(mut self, tag: &str) -> Self {
+        let tag = HeaderValue::from_str(&quoted(tag));
+        self.headers.extend(tag.map(|tag| (ETAG, tag)));
+        self.headers.push((VARY, HeaderValue::from_static("Accept")));
+        self
+    }
+
+    /// Replaces what is said about keeping the answer.
+    pub(crate) fn kept(self, how: &'static str) -> Self {
+        let mut answer = self.without(&CACHE_CONTROL);
+        answer.headers.push((CACHE_CONTROL, HeaderValue::from_static(how)));
         answer
-            .headers
-            .extend(HeaderValue::from_str(&tag).map(|tag| (ETAG, tag)));
-        answer.headers.push((VARY, HeaderValue::from_static("Accept")));
-        answer
+    }
+
+    fn without(mut self, header: &HeaderName) -> Self {
+        self.headers.retain(|(name, _)| name != header);
+        self
     }
 
     /// An answer without a body.
@@ -129,6 +138,11 @@ impl Answer {
         }
         response
     }
+}
+
+/// A tag as headers have it.
+pub(crate) fn quoted(tag: &str) -> String {
+    format!("\"{tag}\"")
 }
 
 /// The value of a `Warning` header. A warning that HTTP cannot carry is left out, as the real server does.

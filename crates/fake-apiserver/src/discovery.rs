@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use http::header::{CACHE_CONTROL, HeaderValue};
+use http::header::IF_NONE_MATCH;
 use serde_json::{Value, json};
 
-use crate::answer::Answer;
+use crate::answer::{self, Answer};
 use crate::digest;
 use crate::kinds::{Group, GroupVersion, Kinds, Resource, Verbs};
 use crate::negotiate::{self, Target};
@@ -129,9 +129,9 @@ fn root(kinds: &Kinds, named: bool, request: &Request) -> Result<Answer, Status>
         });
         let document = text(&list);
         let tag = digest::hex(&document);
-        let mut answer = Answer::tagged(request, &tag, || document);
-        answer.headers.retain(|(name, _)| *name != CACHE_CONTROL);
-        answer.headers.push((CACHE_CONTROL, HeaderValue::from_static("public")));
+        // Unlike for other documents, the client names this tag alone.
+        let is_known = request.header(IF_NONE_MATCH) == answer::quoted(&tag);
+        let answer = Answer::tagged(&tag, is_known, || document).kept("public");
         return Ok(if answer.code == 200 {
             answer.content_type(AGGREGATED)
         } else {

@@ -12,10 +12,10 @@ mod v2;
 
 use std::sync::Arc;
 
-use http::header::{CACHE_CONTROL, HeaderValue, LOCATION};
+use http::header::{HeaderValue, IF_NONE_MATCH, LOCATION};
 use serde_json::{Map, Value, json};
 
-use crate::answer::Answer;
+use crate::answer::{self, Answer};
 use crate::digest;
 use crate::kinds::{Kinds, Resource};
 use crate::request::Request;
@@ -59,22 +59,29 @@ fn v3(server: &Arc<Shared>, kinds: &Kinds, path: &str, request: &Request) -> Ans
     match request.query.get("hash") {
         Some(wanted) if wanted != hash => {
             let location = HeaderValue::from_str(&format!("/openapi/v3/{path}?hash={hash}"));
-            let mut answer = Answer::nothing(301);
+            let mut answer = Answer::json(301, bytes::Bytes::new()).tag(&hash);
             answer.headers.extend(location.map(|location| (LOCATION, location)));
             answer
         }
         wanted => {
             let write = || line(&document(server, path, resources));
-            let mut answer = Answer::tagged(request, &hash, write);
+            let answer = Answer::tagged(&hash, is_known(request, &hash), write);
+            // The URL changes with the document.
             if wanted.is_some() {
-                // The URL changes with the document.
-                answer.headers.retain(|(name, _)| *name != CACHE_CONTROL);
-                let forever = HeaderValue::from_static("public, immutable");
-                answer.headers.push((CACHE_CONTROL, forever));
+                answer.kept("public, immutable")
+            } else {
+                answer
             }
-            answer
         }
     }
+}
+
+/// Whether the client says that it has the document with this tag.
+fn is_known(request: &Request, tag: &str) -> bool {
+    let quoted = answer::quoted(tag);
+    let known = request.header(IF_NONE_MATCH).split(',').map(str::trim);
+    let mut known = known.map(|known| known.strip_prefix("W/").unwrap_or(known));
+    known.any(|known| known == "*" || known == quoted)
 }
 
 /// The answer with the document of the second version.
@@ -91,7 +98,8 @@ fn old(server: &Arc<Shared>, kinds: &Kinds, protobuf: bool, request: &Request) -
             line(&merged)
         }
     };
-    let answer = Answer::tagged(request, &digest::hex(hashes.as_bytes()), write);
+    let tag = digest::hex(hashes.as_bytes());
+    let answer = Answer::tagged(&tag, is_known(request, &tag), write);
     if protobuf && answer.code == 200 {
         answer.content_type(V2_PROTOBUF)
     } else {

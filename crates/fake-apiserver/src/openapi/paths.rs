@@ -178,7 +178,7 @@ impl<'a> Operations<'a> {
                 self.operation("deletecollection", "delete", "Collection", &LIST)
             } else {
                 self.operation("deletecollection", "delete", "Collection", &parameters)
-                    .body(self.bodies(DELETE_OPTIONS), false)
+                    .body(&self.bodies(DELETE_OPTIONS), false)
             };
             let operation = operation.answers(&[200], &self.contents(STATUS));
             operations.insert("delete".to_owned(), operation.0);
@@ -201,7 +201,7 @@ impl<'a> Operations<'a> {
         }
         if self.verbs.contains(Verb::Update) {
             let operation = self.operation("put", "replace", "", &WRITE);
-            let operation = operation.body(self.bodies(schema), true);
+            let operation = operation.body(&self.bodies(schema), true);
             operations.insert("put".to_owned(), operation.answers(&[200, 201], &contents).0);
         }
         // A subresource that is created is at the path of its object.
@@ -210,7 +210,7 @@ impl<'a> Operations<'a> {
         }
         if self.verbs.contains(Verb::Delete) {
             let operation = self.operation("delete", "delete", "", &DELETE);
-            let operation = operation.body(self.bodies(DELETE_OPTIONS), false);
+            let operation = operation.body(&self.bodies(DELETE_OPTIONS), false);
             let answer = match self.resource.policy.delete_returns {
                 DeleteReturns::Status => STATUS,
                 DeleteReturns::Object => schema,
@@ -230,7 +230,7 @@ impl<'a> Operations<'a> {
             }
             let codes: &[u16] = if self.resource.custom { &[200] } else { &[200, 201] };
             let operation = self.operation("patch", "patch", "", &parameters);
-            let operation = operation.body(content(&types, PATCH), true);
+            let operation = operation.body(&content(&types, PATCH), true);
             operations.insert("patch".to_owned(), operation.answers(codes, &contents).0);
         }
         operations
@@ -239,7 +239,7 @@ impl<'a> Operations<'a> {
     fn create(&self) -> Value {
         let schema = self.schema.as_deref().unwrap_or_default();
         let operation = self.operation("post", "create", "", &WRITE);
-        let operation = operation.body(self.bodies(schema), true);
+        let operation = operation.body(&self.bodies(schema), true);
         operation.answers(&[200, 201, 202], &self.contents(schema)).0
     }
 
@@ -314,7 +314,7 @@ impl<'a> Operations<'a> {
 struct Operation(Value);
 
 impl Operation {
-    fn body(mut self, content: Value, required: bool) -> Self {
+    fn body(mut self, content: &Value, required: bool) -> Self {
         let mut body = json!({"content": content});
         if required {
             body["required"] = true.into();

@@ -81,7 +81,9 @@ impl Found {
     pub(super) fn refer_all(&mut self, paths: &Map<String, Value>) {
         let mut names = Vec::new();
         paths.values().for_each(|path| referred(path, &mut names));
-        names.iter().for_each(|name| self.refer(name));
+        for name in &names {
+            self.refer(name);
+        }
     }
 
     /// The schemas of the document of a group version, which says of two types that they are kinds of it too.
