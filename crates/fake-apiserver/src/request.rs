@@ -3,6 +3,7 @@
 //! Knows no kinds: whether the resource exists is for the caller. Start at [`Request::new`].
 
 use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Uri};
@@ -145,9 +146,21 @@ pub(crate) struct Request {
     pub(crate) verb: Verb,
     pub(crate) path: Option<ResourcePath>,
     pub(crate) query: Query,
+    /// What the answer warns of, beyond what the verb says.
+    warnings: Arc<Mutex<Vec<String>>>,
 }
 
 impl Request {
+    /// Sets what the answer warns of beyond what the verb says: a verb that tries again says it anew.
+    pub(crate) fn warn(&self, warnings: Vec<String>) {
+        *self.warnings.lock().unwrap_or_else(PoisonError::into_inner) = warnings;
+    }
+
+    /// What was set by [`Request::warn`].
+    pub(crate) fn take_warnings(&self) -> Vec<String> {
+        std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Reads method and URI; the body may be added later.
     pub(crate) fn new(method: Method, uri: Uri, headers: HeaderMap, body: Bytes) -> Self {
         let path = ResourcePath::parse(uri.path());
@@ -162,6 +175,7 @@ impl Request {
             verb,
             path,
             query,
+            warnings: Arc::default(),
         }
     }
 

@@ -8,6 +8,7 @@
 //! All walks go over a parsed text and a schema side by side, and recurse no deeper than the schema does. Start at
 //! [`Shape`].
 
+mod cel;
 mod check;
 mod embedded;
 mod formats;
@@ -18,12 +19,13 @@ mod scale;
 mod shape;
 mod value_schema;
 
+pub(crate) use cel::{compile as compile_rule, validate as validate_rules};
 pub(crate) use check::{Correlation, check};
 pub(crate) use embedded::validate as validate_embedded;
 pub(crate) use path::path_in;
 pub(crate) use scale::{ScalePaths, number_at, set_number_at, text_at};
 pub(crate) use shape::{Defaults, Shape, Unknown, unknown_in, unknown_text};
-pub(crate) use value_schema::{Additional, Items, Json, MAX_DEPTH, ValueSchema, is_too_deep};
+pub(crate) use value_schema::{Additional, Items, Json, MAX_DEPTH, Rule, ValueSchema, is_too_deep};
 
 use crate::json::{Tape, Value};
 use crate::kinds::Resource;
@@ -48,12 +50,36 @@ pub(crate) fn validate(resource: &Resource, written: &Written<'_>, of_metadata: 
     } else {
         object(shape, new, old, &mut errors);
     }
-    let repeats = |of: Value<'_>| lists::validate(shape.schema(), of);
+    let schema = shape.schema();
+    let repeats = |of: Value<'_>| lists::validate(schema, of);
     let of_lists = repeats(new);
     if !of_lists.is_empty() && old.is_none_or(|old| repeats(old).is_empty()) {
         errors.extend(of_lists);
     }
+    if !schema.has_rules() {
+        return errors;
+    }
+    if errors.iter().any(blocks_rules) {
+        let text = "some validation rules were not checked because the object was invalid; correct the existing errors to \
+                    complete validation";
+        errors.push(invalid(NOWHERE, "null", text));
+        return errors;
+    }
+    let correlation = old.map(|old| Correlation { new, old, schema });
+    errors.extend(validate_rules(schema, new, old, "", correlation, true));
     errors
+}
+
+/// Whether rules say nothing about an object with such a finding: it may not be of the types that they are about.
+fn blocks_rules(error: &FieldError) -> bool {
+    matches!(
+        error.kind,
+        ErrorKind::NotSupported
+            | ErrorKind::Required
+            | ErrorKind::TooLong
+            | ErrorKind::TooMany
+            | ErrorKind::TypeInvalid
+    )
 }
 
 /// What is wrong with an object but for its status.

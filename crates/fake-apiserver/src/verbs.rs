@@ -60,6 +60,12 @@ pub(crate) async fn run(context: Context<'_>) -> Result<Answer, Status> {
             Ok(()) => dispatch(context).await,
             Err(status) => Err(status),
         };
+        let warnings = context.request.take_warnings();
+        let answer = if warnings.is_empty() {
+            answer
+        } else {
+            Ok(answer.unwrap_or_else(Answer::from).warnings(&warnings))
+        };
         return match &context.resource.deprecation {
             Some(text) => Ok(answer.unwrap_or_else(Answer::from).warning_before(text)),
             None => answer,

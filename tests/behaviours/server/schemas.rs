@@ -314,7 +314,13 @@ async fn the_parts_of_definitions_work(server: Server) {
     replay(server, include_str!("schemas/parts.txt")).await;
 }
 
+// [F17] rules in the expression language
+async fn rules_are_evaluated(server: Server) {
+    replay(server, include_str!("schemas/rules.txt")).await;
+}
+
 cases![
+    rules_are_evaluated,
     objects_are_held_against_their_schema,
     schemas_are_held_against_their_rules,
     the_parts_of_definitions_work,

@@ -90,12 +90,8 @@ pub(super) fn too_long(size: usize, field: &str) -> Vec<FieldError> {
     if size <= MAX_DATA {
         return Vec::new();
     }
-    let message = format!("Too long: may not be more than {MAX_DATA} bytes");
-    vec![FieldError {
-        kind: ErrorKind::TooLong,
-        field: field.to_owned(),
-        message,
-    }]
+    let detail = format!("may not be more than {MAX_DATA} bytes");
+    vec![FieldError::new(ErrorKind::TooLong, field, &detail)]
 }
 
 /// Moves what a client writes as text to where it is stored as base64.

@@ -25,7 +25,8 @@ pub(crate) struct Correlation<'t> {
 }
 
 impl<'t> Correlation<'t> {
-    fn unchanged(&self) -> bool {
+    /// Whether the two are equal.
+    pub(crate) fn unchanged(&self) -> bool {
         equal(self.new, self.old)
     }
 

@@ -8,6 +8,7 @@ use regex::Regex;
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::value::RawValue;
 
+use super::cel::{self, Compiled, Refusal};
 use super::regexp;
 use crate::json::{Tape, canonical};
 
@@ -174,6 +175,12 @@ pub(crate) struct ValueSchema {
     /// The pattern, made ready on its first use.
     #[serde(skip)]
     pub(super) compiled: OnceLock<Result<Regex, String>>,
+    /// The rules, made ready on their first use.
+    #[serde(skip)]
+    pub(super) programs: OnceLock<Vec<Result<Compiled, Refusal>>>,
+    /// Whether this or a schema below has rules.
+    #[serde(skip)]
+    pub(super) with_rules: OnceLock<bool>,
 }
 
 impl ValueSchema {
@@ -189,6 +196,28 @@ impl ValueSchema {
     pub(crate) fn pattern(&self) -> Result<&Regex, &str> {
         let compiled = self.compiled.get_or_init(|| regexp::compile(&self.pattern));
         compiled.as_ref().map_err(String::as_str)
+    }
+
+    /// The rules, ready. Where the schema stands is always the same.
+    pub(super) fn compiled_rules(&self, is_root: bool) -> &[Result<Compiled, Refusal>] {
+        self.programs.get_or_init(|| {
+            self.rules
+                .iter()
+                .map(|rule| cel::compile(rule, self, is_root))
+                .collect()
+        })
+    }
+
+    /// Whether there are rules, here or below.
+    pub(super) fn has_rules(&self) -> bool {
+        *self.with_rules.get_or_init(|| {
+            let below = self
+                .item()
+                .into_iter()
+                .chain(self.value())
+                .chain(self.properties.values());
+            !self.rules.is_empty() || below.into_iter().any(Self::has_rules)
+        })
     }
 
     /// The schema of all items.

@@ -55,6 +55,8 @@ pub(crate) struct FieldError {
     pub(crate) field: String,
     /// The text after the field: `Invalid value: "x": must be …`.
     pub(crate) message: String,
+    /// It was so before the write, which is warned of it and not refused.
+    pub(crate) spared: bool,
 }
 
 impl FieldError {
@@ -69,6 +71,7 @@ impl FieldError {
             kind,
             field: field.into(),
             message,
+            spared: false,
         }
     }
 

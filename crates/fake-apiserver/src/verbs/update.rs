@@ -287,7 +287,9 @@ fn settle(context: Context<'_>, part: Part, old: &Object, wanted: Object) -> Res
         old: Some(old),
         of_status: part == Part::Status,
     };
-    let errors = hooks::validate_changed(resource, &written, of_metadata);
+    let found = hooks::validate_changed(resource, &written, of_metadata);
+    let (spared, errors): (Vec<_>, Vec<_>) = found.into_iter().partition(|error| error.spared);
+    context.request.warn(spared.iter().map(ToString::to_string).collect());
     write::check(resource, context.name(), &errors)?;
     Ok(new)
 }

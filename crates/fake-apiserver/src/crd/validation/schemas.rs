@@ -4,7 +4,8 @@ use super::Errors;
 use crate::gotext::go_quote;
 use crate::json::{Tape, write::quoted};
 use crate::schemas::{
-    Additional, Items, MAX_DEPTH, ValueSchema, check, is_too_deep, path_in, unknown_in, validate_embedded,
+    Additional, Items, MAX_DEPTH, Rule, ValueSchema, check, compile_rule, is_too_deep, path_in, unknown_in,
+    validate_embedded, validate_rules,
 };
 use crate::validation::{ErrorKind, FieldError};
 
@@ -53,7 +54,8 @@ pub(super) fn validate(json: &[u8], with_status: bool, path: &str, errors: &mut 
         errors.forbidden(&format!("{path}.nullable"), "nullable cannot be true at the root");
     }
     let unsupported = unsupported(&schema);
-    if unsupported.is_none() {
+    let mut is_structural = unsupported.is_none();
+    if is_structural {
         let mut found = Errors(Vec::new());
         structure(&schema, Level::Root, &path, &mut found);
         complete(&schema, &schema, &path, &path, &mut found);
@@ -62,16 +64,19 @@ pub(super) fn validate(json: &[u8], with_status: bool, path: &str, errors: &mut 
         if found.0.is_empty() {
             defaults(&schema, &path, &mut found);
         }
+        is_structural = found.0.is_empty();
         errors.0.extend(found.0);
     }
     let walk = Walk {
         defaults: Ok(()),
         in_metadata: false,
         uncorrelated: None,
+        rules: is_structural,
     };
     let mut found = Found::default();
     openapi(&schema, &path, &walk, true, &mut found);
     errors.0.extend(found.of_schema.0);
+    errors.0.extend(found.of_rules.0);
     if let (true, Some(text)) = (errors.0.len() == before, unsupported) {
         errors.invalid(&path, "", &text);
     }
@@ -439,6 +444,13 @@ fn defaults(schema: &ValueSchema, path: &str, errors: &mut Errors) {
         if found.is_empty() {
             found = check(schema, value, &field, None);
         }
+        if found.is_empty() {
+            // As of a change that changes nothing, then as of a new value.
+            found = validate_rules(schema, value, Some(value), &field, None, false);
+            if found.is_empty() {
+                found = validate_rules(schema, value, None, &field, None, false);
+            }
+        }
         errors.0.extend(found);
     }
     if let Some(item) = schema.item() {
@@ -465,11 +477,14 @@ struct Walk {
     in_metadata: bool,
     /// The first schema on the way whose parts cannot be found again in an older object.
     uncorrelated: Option<String>,
+    /// Whether rules are looked at.
+    rules: bool,
 }
 
 #[derive(Default)]
 struct Found {
     of_schema: Errors,
+    of_rules: Errors,
 }
 
 /// What is wrong with the keywords of a schema.
@@ -484,7 +499,11 @@ fn openapi(schema: &ValueSchema, path: &str, walk: &Walk, is_root: bool, found: 
     extensions(schema, path, &mut own.of_schema);
     list_keys(schema, path, &mut own.of_schema);
     rules(schema, path, &mut own.of_schema);
+    if own.of_schema.0.is_empty() && walk.rules {
+        expressions(schema, path, is_root || schema.embedded, walk, &mut own.of_rules);
+    }
     found.of_schema.0.extend(own.of_schema.0);
+    found.of_rules.0.extend(own.of_rules.0);
 }
 
 fn keywords_of(schema: &ValueSchema, path: &str, walk: &Walk, errors: &mut Errors) {
@@ -554,8 +573,13 @@ fn below(schema: &ValueSchema, path: &str, walk: &Walk, is_root: bool, found: &m
         }
         openapi(property, &format!("{path}.properties[{name}]"), &walk, false, found);
     }
+    // Rules are refused there.
+    let without_rules = Walk {
+        rules: false,
+        ..walk.clone()
+    };
     if let Some(not) = &schema.not {
-        openapi(not, &at("not"), walk, false, found);
+        openapi(not, &at("not"), &without_rules, false, found);
     }
     for (name, schemas) in [
         ("allOf", &schema.all_of),
@@ -563,7 +587,7 @@ fn below(schema: &ValueSchema, path: &str, walk: &Walk, is_root: bool, found: &m
         ("anyOf", &schema.any_of),
     ] {
         for (index, below) in schemas.iter().enumerate() {
-            openapi(below, &format!("{path}.{name}[{index}]"), walk, false, found);
+            openapi(below, &format!("{path}.{name}[{index}]"), &without_rules, false, found);
         }
     }
     let mut of_items = walk.clone();
@@ -694,6 +718,53 @@ fn of_items(schema: &ValueSchema, item: &ValueSchema, kind: &str, path: &str, er
             errors.forbidden(&format!("{field}.nullable"), text);
         }
     }
+}
+
+/// Whether the expressions of rules can be evaluated.
+fn expressions(schema: &ValueSchema, path: &str, is_root: bool, walk: &Walk, errors: &mut Errors) {
+    for (index, rule) in schema.rules.iter().enumerate() {
+        let at = |name: &str| format!("{path}.x-kubernetes-validations[{index}].{name}");
+        let compiled = match compile_rule(rule, schema, is_root) {
+            Ok(compiled) => compiled,
+            Err(refusal) => {
+                let (field, prefix) = if refusal.of_message {
+                    (at("messageExpression"), "messageExpression compilation failed: ")
+                } else {
+                    (at("rule"), "compilation failed: ")
+                };
+                let prefix = if refusal.text.contains("must evaluate to") {
+                    ""
+                } else {
+                    prefix
+                };
+                errors.raw(&field, &dumped(rule), &format!("{prefix}{}", refusal.text));
+                continue;
+            }
+        };
+        if compiled.uses_old {
+            if let Some(from) = &walk.uncorrelated {
+                let text = format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {from}");
+                errors.invalid(&at("rule"), &rule.rule, &text);
+            }
+        } else if let Some(optional) = rule.optional_old_self {
+            let text = "may not be set if oldSelf is not used in rule";
+            errors.raw(&at("optionalOldSelf"), &optional.to_string(), text);
+        }
+    }
+}
+
+/// A rule as Go writes it.
+fn dumped(rule: &Rule) -> String {
+    format!(
+        r#"{{"Rule":{},"Message":{},"MessageExpression":{},"Reason":{},"FieldPath":{},"OptionalOldSelf":{}}}"#,
+        quoted(&rule.rule),
+        quoted(&rule.message),
+        quoted(&rule.message_expression),
+        rule.reason.as_deref().map_or("null".to_owned(), quoted),
+        quoted(&rule.field_path),
+        rule.optional_old_self
+            .map_or("null".to_owned(), |optional| optional.to_string()),
+    )
 }
 
 /// The form of rules.
