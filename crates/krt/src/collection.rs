@@ -16,6 +16,7 @@ use crate::engine::backlog::Compare;
 use crate::engine::id::NodeId;
 use crate::engine::ingress::{Edit, NodeInfo, Operation, State};
 use crate::engine::inside;
+use crate::engine::key_ids::KeyIds;
 use crate::engine::node::{Cell, Operator};
 use crate::engine::operator::derive::{Input, Outputs};
 use crate::engine::panics;
@@ -119,11 +120,13 @@ impl<T: Keyed> Collection<T> {
             declared.iter().all(|other| Arc::ptr_eq(&other.shared, shared)),
             "collection {name} would depend on one of another Krt"
         );
-        let published = Arc::new(Published::new());
         let counters = Arc::new(Counters::new(Arc::clone(&name)));
         let operator = operator(Arc::clone(&counters));
         let same = operator.same();
-        let node = Cell::new(Arc::clone(&published), operator);
+        let keys = operator.keys().cloned();
+        let keys = keys.unwrap_or_else(|| Arc::new(KeyIds::new(&shared.hashing)));
+        let published = Arc::new(Published::new(Arc::clone(&keys)));
+        let node = Cell::new(keys, Arc::clone(&published), operator);
         let (id, uid) = shared.ingress.write(State::new_node);
         let status = Arc::new(Status::new(name, uid));
         let info = NodeInfo {
@@ -165,10 +168,7 @@ impl<T: Keyed> Collection<T> {
 
     pub(crate) fn get_at(&self, key: KeyRef<'_>, at: At) -> Option<Arc<T>> {
         let hash = self.inner.shared.hashing.key(key);
-        match key {
-            KeyRef::Plain(text) => self.inner.published.get(hash, text, at),
-            KeyRef::Namespaced { .. } => self.inner.published.get(hash, &key.to_string(), at),
-        }
+        self.inner.published.get(hash, key, at)
     }
 
     /// All objects, in no order.
@@ -466,6 +466,12 @@ impl<T: Keyed> Collection<T> {
     #[cfg(test)]
     pub(crate) fn retained(&self) -> usize {
         self.inner.published.retained()
+    }
+
+    /// Of how many values it is known for pins since when they are there.
+    #[cfg(test)]
+    pub(crate) fn dated(&self) -> usize {
+        self.inner.published.dated()
     }
 }
 

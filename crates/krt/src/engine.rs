@@ -26,6 +26,7 @@ pub(crate) mod id;
 pub(crate) mod index;
 pub(crate) mod ingress;
 pub(crate) mod inside;
+pub(crate) mod key_ids;
 pub(crate) mod node;
 pub(crate) mod operator;
 pub(crate) mod panics;
@@ -367,6 +368,7 @@ impl Engine {
         for id in finished.drain(..) {
             if let Some(node) = nodes.get_mut(id) {
                 node.deliver(*epoch, &mut delivery);
+                node.release(id, &shared.ingress);
                 littered.push(id);
                 if node.is_to_be_told() {
                     untold.insert(id);
@@ -437,7 +439,7 @@ impl Engine {
             assert_eq!(node.is_some(), meta.is_some());
             if let (Some(node), Some(meta)) = (node, meta) {
                 let id = NodeId(id::id32(index));
-                node.check_invariants(id, &self.deps);
+                node.check_invariants(id, &self.deps, &self.shared.ingress);
                 for source in &meta.sources {
                     assert!(self.graph.has_edge(id, *source), "{} lost its source", meta.status.name);
                 }

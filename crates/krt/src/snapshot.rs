@@ -152,7 +152,7 @@ pub(crate) fn select<T: Keyed>(query: Query<'_, T>, at: At) -> Fetched<T> {
         conditions: conditions.collect(),
         mode: Mode::Objects,
     };
-    objects.retain(|(key, object)| spec.matches(key, object, |at| at.value.is_of(object)));
+    objects.retain(|(key, object)| spec.matches(|keys| keys.contains(key), object, |at| at.value.is_of(object)));
     objects.sort_unstable_by(|(one, _), (other, _)| one.as_bytes().cmp(other.as_bytes()));
     Fetched::new(objects.into_iter().map(|(_, object)| object))
 }

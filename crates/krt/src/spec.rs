@@ -256,9 +256,9 @@ pub(crate) fn hash_query<T: 'static>(
 
 impl<T: 'static> Condition<T> {
     /// Whether an object matches, without the engine's knowledge of it.
-    fn matches(&self, key: &str, object: &T) -> bool {
+    fn matches(&self, has_key: impl Fn(&[Arc<str>]) -> bool, object: &T) -> bool {
         match self {
-            Self::Keys(keys) => keys.iter().any(|one| **one == *key),
+            Self::Keys(keys) => has_key(keys),
             Self::Name(name, read) | Self::Namespace(name, read) => read(object) == &**name,
             Self::Labels(labels, read) => labels.is_empty() || selector::contains(read(object), labels),
             Self::Selecting(labels, empty, read) => {
@@ -353,16 +353,21 @@ impl<T: 'static> Spec<T> {
             && self.conditions.iter().zip(&other.conditions).all(&mut same)
     }
 
-    /// Whether an object matches; `has_value` tells whether it has a value of an index. Closures are asked last, and only about objects that
-    /// everything else lets through.
-    pub(crate) fn matches(&self, key: &str, object: &T, has_value: impl Fn(&IndexAt<T>) -> bool) -> bool {
+    /// Whether an object matches; `has_key` tells whether its key is one of some, and `has_value` whether it has a value of an index. Closures
+    /// are asked last, and only about objects that everything else lets through.
+    pub(crate) fn matches(
+        &self,
+        has_key: impl Fn(&[Arc<str>]) -> bool,
+        object: &T,
+        has_value: impl Fn(&IndexAt<T>) -> bool,
+    ) -> bool {
         let (closures, others) = (
             self.conditions.iter().filter(|one| one.is_closure()),
             self.conditions.iter().filter(|one| !one.is_closure()),
         );
         others.chain(closures).all(|condition| match condition {
             Condition::Index(at) => has_value(at),
-            other => other.matches(key, object),
+            other => other.matches(&has_key, object),
         })
     }
 }

@@ -56,13 +56,14 @@ impl<T: Keyed> StaticCollection<T> {
         equal: Equal<T>,
     ) -> Self {
         let (shared, options) = (krt.shared(), name.into());
-        let mut buffer = SourceBuffer::new(synced);
+        let mut buffer = SourceBuffer::new(&shared.hashing, synced);
         for item in items {
             let item = Arc::new(item);
             let key = key_of(&*item, &options.name, &shared.hashing);
             buffer.set(&key, item, Touch::IfDifferent);
         }
-        Self::add(krt, options, buffer, Source::new(Some(equal)), equal)
+        let source = Source::new(&buffer, Some(equal));
+        Self::add(krt, options, buffer, source, equal)
     }
 
     fn add(krt: &Krt, options: Options, buffer: SourceBuffer<T>, source: Source<T>, equal: Equal<T>) -> Self {
@@ -81,8 +82,9 @@ impl<T: Keyed> StaticCollection<T> {
     where
         T: PartialEq,
     {
-        let source = Source::new(Some(T::eq)).telling_apart(same);
-        Self::add(krt, name.into(), SourceBuffer::new(synced), source, T::eq)
+        let buffer = SourceBuffer::new(&krt.shared().hashing, synced);
+        let source = Source::new(&buffer, Some(T::eq)).telling_apart(same);
+        Self::add(krt, name.into(), buffer, source, T::eq)
     }
 
     /// Sets another version of an object, which may be equal.

@@ -51,6 +51,8 @@ pub(crate) trait Buffer: Send {
     /// How many keys it knows.
     #[cfg(test)]
     fn live(&self) -> usize;
+    /// Whether an id was written to and the engine has not taken that yet.
+    fn is_kept(&self, id: u32) -> bool;
     /// Takes the changes, for the node to [ingest](super::node::Node::ingest).
     fn take(&mut self) -> Box<dyn Any + Send>;
     /// The source counts as synced from now on, whether it is or not.
@@ -275,6 +277,12 @@ impl State {
     pub(crate) fn buffer<B: 'static>(&mut self, node: NodeId) -> Option<&B> {
         let source = self.sources.get_mut(node.index())?.as_mut()?;
         source.buffer.as_any().downcast_ref()
+    }
+
+    /// Whether an id of a source was written to and the engine has not taken that yet.
+    pub(crate) fn is_kept(&self, node: NodeId, id: u32) -> bool {
+        let source = self.sources.get(node.index()).and_then(Option::as_ref);
+        source.is_some_and(|source| source.buffer.is_kept(id))
     }
 
     /// A source counts as synced once this time has passed, from now or from the start of the engine if that is later.

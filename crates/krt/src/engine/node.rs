@@ -11,12 +11,15 @@ use super::cycles::Cycles;
 use super::deps::Deps;
 use super::graph::Graph;
 use super::id::NodeId;
+use super::ingress::Ingress;
+use super::key_ids::KeyIds;
 use super::operator::parked::Parked;
 use super::pins;
+use super::planted::{self, Bug};
 use super::published::{At, Published};
 use super::schedule::Schedule;
 use super::sink::{Delivery, Sink};
-use super::store::{Equal, IdsFrom, Store, StoreIndex};
+use super::store::{Equal, Store, StoreIndex};
 use super::{Meta, Nodes, panics, spare};
 use crate::event::{Batch, Event, Told};
 use crate::shared::Shared;
@@ -84,8 +87,9 @@ pub(crate) trait Operator<T>: Send {
     }
     /// Gives back what it holds in the engine.
     fn end(&mut self, _deps: &mut Deps, _graph: &mut Graph) {}
-    fn ids(&self) -> IdsFrom {
-        IdsFrom::Store
+    /// The keys, if this is a source: then who writes gives them their ids.
+    fn keys(&self) -> Option<&Arc<KeyIds>> {
+        None
     }
     /// Tells whether two values of a key are the same individual, if handlers are to be told.
     fn same(&self) -> Option<Equal<T>> {
@@ -130,12 +134,14 @@ pub(crate) trait Node: Send {
     fn deliver(&mut self, epoch: u64, to: &mut Delivery<'_>);
     /// Gives up the versions that no pin sees any more, in the same way. The pins are locked.
     fn reclaim(&mut self, pins: &pins::State) -> bool;
+    /// Takes back the ids of what this epoch deleted, unless who writes to the source goes on using them.
+    fn release(&mut self, id: NodeId, ingress: &Ingress);
     /// Drops what was given up, without locks.
     fn drop_values(&mut self);
     /// Freezes the content: drops the operator, the indexes and the handlers.
     fn stop(&mut self, deps: &mut Deps, graph: &mut Graph);
     #[cfg(test)]
-    fn check_invariants(&self, id: NodeId, deps: &Deps);
+    fn check_invariants(&self, id: NodeId, deps: &Deps, ingress: &Ingress);
     /// How much there is in its tables.
     #[cfg(test)]
     fn live(&self) -> Vec<usize>;
@@ -143,8 +149,7 @@ pub(crate) trait Node: Send {
 
 pub(crate) struct Cell<T> {
     pub(crate) store: Store<T>,
-    /// Who gives out the ids of its objects.
-    ids: IdsFrom,
+    is_source: bool,
     /// `None` once stopped.
     operator: Option<Box<dyn Operator<T>>>,
     published: Arc<Published<T>>,
@@ -157,10 +162,11 @@ pub(crate) struct Cell<T> {
 }
 
 impl<T: Send + Sync + 'static> Cell<T> {
-    pub(crate) fn new(published: Arc<Published<T>>, operator: Box<dyn Operator<T>>) -> Self {
+    /// What readers see has these keys, too.
+    pub(crate) fn new(keys: Arc<KeyIds>, published: Arc<Published<T>>, operator: Box<dyn Operator<T>>) -> Self {
         Self {
-            store: Store::new(),
-            ids: operator.ids(),
+            store: Store::new(keys),
+            is_source: operator.keys().is_some(),
             operator: Some(operator),
             published,
             sinks: Vec::new(),
@@ -259,7 +265,7 @@ impl<T: Send + Sync + 'static> Node for Cell<T> {
             return Step::Finished { synced };
         };
         let may_sync = run.may_sync || synced;
-        if !may_sync && self.ids == IdsFrom::Store {
+        if !may_sync && !self.is_source {
             // It starts with everything once it may. Sources take what was written in any case.
             return Step::Finished { synced };
         }
@@ -321,7 +327,7 @@ impl<T: Send + Sync + 'static> Node for Cell<T> {
         if self.sinks.is_empty() || (delta.is_empty() && !synced) {
             let old = delta.drain(..).filter_map(|change| change.old);
             self.store.dropped.extend(old);
-            self.store.end_epoch(self.ids, delta);
+            self.store.end_epoch(delta);
             if is_last {
                 end(&mut self.sinks);
             }
@@ -329,14 +335,25 @@ impl<T: Send + Sync + 'static> Node for Cell<T> {
         }
         let same = self.operator.as_ref().and_then(|operator| operator.same());
         let mut told = Vec::with_capacity(delta.len());
-        for change in delta.drain(..) {
-            let key = Arc::clone(&self.store.changed_key(&change).text);
-            match same {
-                Some(same) => told.extend(Told::between(key, change.old, change.new, same)),
-                None => told.extend(Event::between(change.old, change.new).map(|event| Told { key, event })),
+        if let Some(same) = same {
+            for change in delta.drain(..) {
+                let key = self.store.keys().text(change.id);
+                let key = key.expect("what changed has a key until its epoch ends");
+                told.extend(Told::between(key, change.old, change.new, same));
             }
+        } else {
+            // Nothing of the user's is called in between.
+            self.store.keys().with_each(delta.drain(..), |keys, change| {
+                let key = keys.get(change.id);
+                let key = key.expect("what changed has a key until its epoch ends");
+                let event = Event::between(change.old, change.new);
+                told.extend(event.map(|event| Told {
+                    key: Arc::clone(key),
+                    event,
+                }));
+            });
         }
-        self.store.end_epoch(self.ids, delta);
+        self.store.end_epoch(delta);
         let changes = Arc::new(told);
         let batch = || {
             let changes = Arc::clone(&changes);
@@ -351,6 +368,18 @@ impl<T: Send + Sync + 'static> Node for Cell<T> {
             self.sinks.iter().for_each(|sink| sink.push(batch(), to));
         }
         panics::drop_each([changes]);
+    }
+
+    fn release(&mut self, id: NodeId, ingress: &Ingress) {
+        if !self.store.has_released() {
+            return;
+        }
+        if self.is_source && !planted::has(Bug::TakenBack) {
+            // Whoever writes to a key again has the lock, too: so either he finds the id, or it is given out anew.
+            ingress.look(|state| self.store.release(|own| state.is_kept(id, own)));
+        } else {
+            self.store.release(|_| false);
+        }
     }
 
     fn drop_values(&mut self) {
@@ -378,18 +407,26 @@ impl<T: Send + Sync + 'static> Node for Cell<T> {
 
     #[cfg(test)]
     fn live(&self) -> Vec<usize> {
-        let mut live = vec![self.published.len(), self.published.retained(), self.sinks.len()];
+        let mut live = vec![
+            self.published.len(),
+            self.published.retained() + self.published.dated(),
+            self.sinks.len(),
+        ];
         live.extend(self.store.live());
         live.extend(self.operator.iter().flat_map(|operator| operator.live()));
         live
     }
 
     #[cfg(test)]
-    fn check_invariants(&self, id: NodeId, deps: &Deps) {
-        self.store.check_invariants(self.ids);
+    fn check_invariants(&self, id: NodeId, deps: &Deps, ingress: &Ingress) {
+        if self.is_source {
+            ingress.look(|state| self.store.check_invariants(|own| state.is_kept(id, own)));
+        } else {
+            self.store.check_invariants(|_| false);
+        }
         deps.check_postings(id, &self.store);
         assert!(self.store.dropped.is_empty(), "what was given up was dropped");
-        assert_eq!(self.store.len(), self.published.len());
+        self.published.check_invariants(&self.store);
         assert_eq!(self.store.synced, self.published.is_synced());
         if let Some(operator) = &self.operator {
             operator.check_invariants(&self.store);

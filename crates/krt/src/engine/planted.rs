@@ -73,6 +73,10 @@ pub(crate) enum Bug {
     MemberLeavesEarly,
     /// What a superseded run made is kept.
     SupersededChild,
+    /// A reader finds the id of a key before the content cannot change any more.
+    KeyFirst,
+    /// An id is taken back though its key is written to again.
+    TakenBack,
     /// A write wakes nobody though the engine's thread sleeps.
     WorkerNotWoken,
     /// What a handler has to do wakes nobody though one of its threads sleeps.

@@ -1,28 +1,28 @@
 //! What readers see of a collection: its content as of the last published epoch, and older versions for those who pinned them.
 //!
-//! Lock order: the pins, then a collection's content. No user code runs under either.
+//! # Design
+//!
+//! Content is by the engine's ids; which keys these are of is shared with the engine, and looked up under the lock of the content: see
+//! [`super::key_ids`]. Old versions are by key, since ids are used again.
+//!
+//! Since when a value is there matters to none but pins that are older, so it is known only of what changed while there were some.
+//!
+//! Lock order: the pins, a collection's content, its keys. No user code runs under any.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use hashbrown::{HashMap, HashTable};
+use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use super::by_id;
+use super::key_ids::KeyIds;
 use super::pins;
 use super::planted::{self, Bug};
 use super::postings::Postings;
 use super::store::{Change, Store};
+use crate::key::KeyRef;
 use crate::sync::{AtomicBool, RwLock};
-
-#[derive(Debug)]
-struct Slot<T> {
-    /// Its hash is known to the store.
-    key: Arc<str>,
-    value: Arc<T>,
-    /// The epoch that published the value.
-    since: u64,
-}
 
 /// A value that was replaced or deleted, and is still pinned.
 #[derive(Debug)]
@@ -35,10 +35,12 @@ struct Version<T> {
 
 #[derive(Debug)]
 struct Content<T> {
-    /// By the engine's ids.
-    slots: Vec<Option<Slot<T>>>,
-    /// Invariant: exactly the ids of the filled slots.
-    table: HashTable<u32>,
+    /// By the engine's ids. Invariant: each id that has a value has the key that it was published under.
+    values: Vec<Option<Arc<T>>>,
+    /// How many values there are.
+    count: usize,
+    /// By id: the epoch that published the value, if some pin is older, or was until the engine gets to know that it has gone.
+    since: HashMap<u32, u64, foldhash::fast::RandomState>,
     /// By key. Invariant: each version is seen by a pin, or the pin has just gone and the engine knows.
     retained: HashMap<Arc<str>, Vec<Version<T>>, foldhash::fast::RandomState>,
     /// By number: the objects by the values of an index, from the first lookup on.
@@ -55,6 +57,7 @@ pub(crate) struct Moved {
 
 #[derive(Debug)]
 pub(crate) struct Published<T> {
+    keys: Arc<KeyIds>,
     content: RwLock<Content<T>>,
     synced: AtomicBool,
 }
@@ -68,11 +71,13 @@ pub(crate) enum At {
 }
 
 impl<T: Send + Sync + 'static> Published<T> {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(keys: Arc<KeyIds>) -> Self {
         Self {
+            keys,
             content: RwLock::new(Content {
-                slots: Vec::new(),
-                table: HashTable::new(),
+                values: Vec::new(),
+                count: 0,
+                since: HashMap::default(),
                 retained: HashMap::default(),
                 indexes: Vec::new(),
             }),
@@ -102,56 +107,38 @@ impl<T: Send + Sync + 'static> Published<T> {
                 postings.replace(*id, values);
             }
         }
-        let slots = store.delta.iter().map(|change| content.slots.get(change.id as usize));
-        by_id::warm(slots.map(|slot| usize::from(matches!(slot, Some(Some(_))))));
-        for change in &store.delta {
-            let Change { id, new, .. } = change;
-            let index = *id as usize;
-            by_id::lengthen(&mut content.slots, index + 1, || None);
-            let place = &mut content.slots[index];
-            let old = match (place.as_mut(), new) {
-                (Some(slot), Some(new)) => {
-                    let value = std::mem::replace(&mut slot.value, Arc::clone(new));
-                    let from = std::mem::replace(&mut slot.since, epoch);
-                    Some((from, value))
-                }
-                (Some(_), None) => {
-                    let hash = store.changed_key(change).hash;
-                    if let Ok(entry) = content.table.find_entry(hash, |other| other == id) {
-                        entry.remove();
-                    }
-                    place.take().map(|slot| (slot.since, slot.value))
-                }
-                (None, Some(new)) => {
-                    let key = store.changed_key(change);
-                    *place = Some(Slot {
-                        key: Arc::clone(&key.text),
-                        value: Arc::clone(new),
-                        since: epoch,
-                    });
-                    let hash = |id: &u32| store.key(*id).map_or(0, |key| key.hash);
-                    content.table.insert_unique(key.hash, *id, hash);
-                    None
-                }
-                (None, None) => None,
+        let length = store.delta.iter().map(|change| change.id as usize + 1).max();
+        by_id::lengthen(&mut content.values, length.unwrap_or(0), || None);
+        let values = store.delta.iter().map(|change| &content.values[change.id as usize]);
+        by_id::warm(values.map(|value| usize::from(value.is_some())));
+        // All pins there are were taken before this epoch.
+        let is_pinned = pins.see(0, epoch);
+        for Change { id, new, .. } in &store.delta {
+            let old = std::mem::replace(&mut content.values[*id as usize], new.clone());
+            content.count = content.count + usize::from(new.is_some()) - usize::from(old.is_some());
+            let since = if content.since.is_empty() {
+                None
+            } else {
+                content.since.remove(id)
             };
-            let Some((from, value)) = old else { continue };
-            if pins.see(from, epoch) && !planted::has(Bug::ReclaimPinned) {
-                let versions = content
-                    .retained
-                    .entry(Arc::clone(&store.changed_key(change).text))
-                    .or_default();
-                versions.push(Version {
+            if is_pinned && new.is_some() {
+                content.since.insert(*id, epoch);
+            }
+            let Some(value) = old else { continue };
+            let from = since.unwrap_or(0);
+            let is_seen = is_pinned && pins.see(from, epoch) && !planted::has(Bug::ReclaimPinned);
+            let key = if is_seen { self.keys.text(*id) } else { None };
+            match key {
+                Some(key) => content.retained.entry(key).or_default().push(Version {
                     from,
                     until: epoch,
                     value,
-                });
-            } else {
-                dropped.push(value);
+                }),
+                None => dropped.push(value),
             }
         }
         store.dropped = dropped;
-        !content.retained.is_empty()
+        content.keeps_for_pins()
     }
 
     /// Gives up the versions that no pin sees any more; tells whether there are others.
@@ -165,23 +152,30 @@ impl<T: Send + Sync + 'static> Published<T> {
             }
             !versions.is_empty()
         });
-        !content.retained.is_empty()
+        content.since.retain(|_, since| pins.see(0, *since));
+        if content.since.is_empty() {
+            content.since = HashMap::default();
+        }
+        content.keeps_for_pins()
     }
 
-    pub(crate) fn get(&self, hash: u64, key: &str, at: At) -> Option<Arc<T>> {
+    pub(crate) fn get(&self, hash: u64, key: KeyRef<'_>, at: At) -> Option<Arc<T>> {
+        let find = || self.keys.find(hash, key);
+        let early = planted::has(Bug::KeyFirst).then(find);
         let content = self.content.read();
-        let is = |id: &u32| {
-            content.slots[*id as usize]
-                .as_ref()
-                .is_some_and(|slot| *slot.key == *key)
-        };
-        let slot = content.table.find(hash, is);
-        let slot = slot.and_then(|id| content.slots[*id as usize].as_ref());
-        if let Some(slot) = slot.filter(|slot| at.includes(slot.since)) {
-            return Some(Arc::clone(&slot.value));
+        let id = early.unwrap_or_else(find);
+        if let Some(value) = id.and_then(|id| content.get(id, at)) {
+            return Some(Arc::clone(value));
         }
         let At::Epoch(epoch) = at else { return None };
-        let version = content.retained.get(key)?.iter().find(|version| version.is_at(epoch))?;
+        if content.retained.is_empty() {
+            return None;
+        }
+        let version = content
+            .retained
+            .get(&*key.to_arc())?
+            .iter()
+            .find(|version| version.is_at(epoch))?;
         Some(Arc::clone(&version.value))
     }
 
@@ -203,40 +197,25 @@ impl<T: Send + Sync + 'static> Published<T> {
     pub(crate) fn lookup(&self, number: u32, value: u32, at: At) -> Option<Vec<(Arc<str>, Arc<T>)>> {
         let content = self.content.read();
         let postings = content.indexes.get(number as usize)?.as_ref()?;
-        let slots = postings.row(u64::from(value)).iter();
-        let slots = slots.filter_map(|id| content.slots[*id as usize].as_ref());
+        let ids = postings.row(u64::from(value)).iter().copied();
         // What changed since an epoch had its values there, but in another version.
-        let slots = slots.filter(|slot| at.includes(slot.since));
-        let mut found: Vec<_> = slots
-            .map(|slot| (Arc::clone(&slot.key), Arc::clone(&slot.value)))
-            .collect();
-        content.add_retained(at, &mut found);
-        Some(found)
+        Some(content.with_keys(ids, &self.keys, at))
     }
 
     /// All objects with their keys, in no order.
     pub(crate) fn list(&self, at: At) -> Vec<(Arc<str>, Arc<T>)> {
         let content = self.content.read();
-        let slots = content.slots.iter().flatten().filter(|slot| at.includes(slot.since));
-        let mut all: Vec<_> = slots
-            .map(|slot| (Arc::clone(&slot.key), Arc::clone(&slot.value)))
-            .collect();
-        content.add_retained(at, &mut all);
-        all
+        let ids = (0..).zip(&content.values).map(|(id, _)| id);
+        content.with_keys(ids, &self.keys, at)
     }
 
     pub(crate) fn values(&self) -> Vec<Arc<T>> {
         let content = self.content.read();
-        content
-            .slots
-            .iter()
-            .flatten()
-            .map(|slot| Arc::clone(&slot.value))
-            .collect()
+        content.values.iter().flatten().cloned().collect()
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.content.read().table.len()
+        self.content.read().count
     }
 
     /// How many old versions are kept.
@@ -244,25 +223,64 @@ impl<T: Send + Sync + 'static> Published<T> {
     pub(crate) fn retained(&self) -> usize {
         self.content.read().retained.values().map(Vec::len).sum()
     }
+
+    /// Of how many values it is known since when they are there.
+    #[cfg(test)]
+    pub(crate) fn dated(&self) -> usize {
+        self.content.read().since.len()
+    }
+
+    /// Whether readers see what the engine has.
+    #[cfg(test)]
+    pub(crate) fn check_invariants(&self, store: &Store<T>) {
+        let content = self.content.read();
+        assert_eq!(content.count, content.values.iter().flatten().count());
+        assert_eq!(content.count, store.len());
+        for (id, own) in store.iter() {
+            let shown = content.get(id, At::Newest);
+            assert!(
+                shown.is_some_and(|shown| Arc::ptr_eq(shown, own)),
+                "another value is shown"
+            );
+        }
+        assert!(content.since.keys().all(|id| content.get(*id, At::Newest).is_some()));
+    }
 }
 
 impl<T> Content<T> {
-    /// Adds the old versions that an epoch sees.
-    fn add_retained(&self, at: At, found: &mut Vec<(Arc<str>, Arc<T>)>) {
-        let At::Epoch(epoch) = at else { return };
+    /// The value of an id, if it is not newer than what is read.
+    fn get(&self, id: u32, at: At) -> Option<&Arc<T>> {
+        let value = self.values.get(id as usize)?.as_ref()?;
+        match at {
+            At::Newest => Some(value),
+            At::Epoch(epoch) => {
+                let since = if self.since.is_empty() {
+                    None
+                } else {
+                    self.since.get(&id)
+                };
+                since.is_none_or(|since| *since <= epoch).then_some(value)
+            }
+        }
+    }
+
+    /// Those of these objects that are not newer than what is read, with their keys, and all old versions that belong to it.
+    fn with_keys(&self, ids: impl Iterator<Item = u32>, keys: &KeyIds, at: At) -> Vec<(Arc<str>, Arc<T>)> {
+        let values = ids.filter_map(|id| Some((id, self.get(id, at)?)));
+        let mut found = Vec::new();
+        keys.with_each(values, |keys, (id, value)| {
+            found.extend(keys.get(id).map(|key| (Arc::clone(key), Arc::clone(value))));
+        });
+        let At::Epoch(epoch) = at else { return found };
         for (key, versions) in &self.retained {
             let seen = versions.iter().filter(|version| version.is_at(epoch));
             found.extend(seen.map(|version| (Arc::clone(key), Arc::clone(&version.value))));
         }
+        found
     }
-}
 
-impl At {
-    fn includes(self, since: u64) -> bool {
-        match self {
-            Self::Newest => true,
-            Self::Epoch(epoch) => since <= epoch,
-        }
+    fn keeps_for_pins(&self) -> bool {
+        !self.retained.is_empty() || !self.since.is_empty()
     }
 }
 

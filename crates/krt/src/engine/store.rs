@@ -5,18 +5,18 @@
 //! # Design
 //!
 //! A key that is in the collection has an id, which stays its own until the epoch in which it was deleted is over: whoever refers
-//! to objects by id gets the delete in the same epoch. A node changes its store once per epoch, so a key has at most
-//! one change, from what it was in the epoch before to what it is in this one.
+//! to objects by id gets the delete in the same epoch. Which keys have which ids is known to [`KeyIds`]. A node changes its store once
+//! per epoch, so a key has at most one change, from what it was in the epoch before to what it is in this one.
 
 use std::sync::Arc;
 
-use hashbrown::HashTable;
 use smallvec::SmallVec;
 
 use super::by_id;
 use super::deps::{Deps, Probe};
 use super::graph::Graph;
-use super::id::{NodeId, id32};
+use super::id::NodeId;
+use super::key_ids::{KeyIds, KeyOf};
 use super::panics;
 use super::planted::{self, Bug};
 use super::postings::Postings;
@@ -25,8 +25,8 @@ use super::spare;
 use crate::key::{Key, KeyRef};
 use crate::spec::{IndexAt, Spec};
 
-/// One key's change in one epoch. The key itself is [`Store::key`] of the id until the epoch ends, also if it was deleted: most who look at
-/// changes do not need it, and to hold it is to touch its memory. Invariant: not both `old` and `new` are `None`.
+/// One key's change in one epoch. The key itself is [`Store::key`] of the id: most who look at changes do not need it, and to hold it is to
+/// touch its memory. Invariant: not both `old` and `new` are `None`.
 #[derive(Debug)]
 pub(crate) struct Change<T> {
     pub(crate) id: u32,
@@ -55,18 +55,12 @@ pub(crate) trait StoreIndex<T>: Send {
     fn check_invariants(&self);
 }
 
-struct Slot<T> {
-    /// Invariant: `Some` iff the id is in `table`.
-    key: Option<Key>,
-    /// Invariant: `None` only in free slots, and during the epoch that deletes or reserves it.
-    value: Option<Arc<T>>,
-}
-
 pub(crate) struct Store<T> {
-    slots: Vec<Slot<T>>,
-    table: HashTable<u32>,
-    /// Ids that may be given out. Not used for sources, whose ids are given by their ingress buffer.
-    free: Vec<u32>,
+    /// Shared with readers, and with who writes if this is a source.
+    keys: Arc<KeyIds>,
+    /// By id. Invariant: an id that has a value has a key, and between epochs the other way round, but for the keys of a source that
+    /// are written to.
+    values: Vec<Option<Arc<T>>>,
     /// Ids whose keys were deleted in this epoch.
     released: Vec<u32>,
     /// What this epoch changed. Invariant: at most one change for each id.
@@ -84,11 +78,10 @@ pub(crate) struct Store<T> {
 }
 
 impl<T: Send + Sync + 'static> Store<T> {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(keys: Arc<KeyIds>) -> Self {
         Self {
-            slots: Vec::new(),
-            table: HashTable::new(),
-            free: Vec::new(),
+            keys,
+            values: Vec::new(),
             released: Vec::new(),
             delta: Vec::new(),
             dropped: Vec::new(),
@@ -102,84 +95,58 @@ impl<T: Send + Sync + 'static> Store<T> {
     /// How many objects there are, between epochs.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.table.len()
+        self.values.iter().flatten().count()
     }
 
     pub(crate) fn get(&self, id: u32) -> Option<&Arc<T>> {
-        self.slots.get(id as usize)?.value.as_ref()
+        self.values.get(id as usize)?.as_ref()
     }
 
-    /// The key of what changed in this epoch.
-    pub(crate) fn changed_key(&self, change: &Change<T>) -> &Key {
-        self.key(change.id)
-            .expect("what changed has a key until its epoch ends")
+    /// The keys of the objects, by their ids.
+    pub(crate) fn keys(&self) -> &Arc<KeyIds> {
+        &self.keys
     }
 
-    /// The key of an id that has one.
-    pub(crate) fn key(&self, id: u32) -> Option<&Key> {
-        self.slots.get(id as usize)?.key.as_ref()
+    /// The key of an id that has one. What changed in an epoch has it until the epoch ends, also if it was deleted.
+    pub(crate) fn key(&self, id: u32) -> Option<Key> {
+        self.keys.key(id)
     }
 
     pub(crate) fn find(&self, hash: u64, key: &str) -> Option<u32> {
-        let is = |id: &u32| {
-            let slot = &self.slots[*id as usize];
-            slot.key
-                .as_ref()
-                .is_some_and(|own| *own.text == *key || planted::has(Bug::HashOnly))
-        };
-        self.table.find(hash, is).copied()
+        self.keys.find(hash, KeyRef::Plain(key))
     }
 
     /// Reads what is known of an id. See [`by_id::warm`].
     pub(crate) fn peek(&self, id: u32) -> usize {
-        let slot = self.slots.get(id as usize);
-        slot.map_or(0, |slot| usize::from(slot.value.is_some()))
+        usize::from(self.get(id).is_some())
     }
 
-    /// The same of its key and object.
+    /// The same of its object.
     pub(crate) fn peek_deep(&self, id: u32) -> usize {
-        let Some(Slot {
-            key: Some(key),
-            value: Some(value),
-        }) = self.slots.get(id as usize)
-        else {
-            return 0;
-        };
-        usize::from(key.text.as_bytes()[0]) ^ Arc::strong_count(value)
+        self.get(id).map_or(0, Arc::strong_count)
     }
 
     pub(crate) fn has_key(&self, id: u32, key: KeyRef<'_>) -> bool {
-        self.key(id).is_some_and(|own| key.is(&own.text))
+        self.keys.read().get(id).is_some_and(|own| key.is(own))
     }
 
     /// All objects, with their ids.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Arc<T>)> {
         (0..)
-            .zip(&self.slots)
-            .filter_map(|(id, slot)| Some((id, slot.value.as_ref()?)))
+            .zip(&self.values)
+            .filter_map(|(id, value)| Some((id, value.as_ref()?)))
     }
 
     /// The id of a key, a new one if it has none. Without a value at the end of the epoch it is taken back.
     pub(crate) fn reserve(&mut self, key: &Key) -> u32 {
-        if let Some(id) = self.find(key.hash, &key.text) {
-            return id;
-        }
-        let id = self.free.pop().unwrap_or_else(|| id32(self.slots.len()));
-        self.place(id, key.clone());
+        let id = self.keys.reserve(key);
+        self.make_room(id);
         id
     }
 
-    /// Gives an id to a key. Precondition: neither is in use.
-    pub(crate) fn place(&mut self, id: u32, key: Key) {
-        let index = id as usize;
-        by_id::lengthen(&mut self.slots, index + 1, || Slot { key: None, value: None });
-        debug_assert!(self.slots[index].key.is_none());
-        let hash = key.hash;
-        self.slots[index].key = Some(key);
-        let slots = &self.slots;
-        self.table.insert_unique(hash, id, |id| {
-            slots[*id as usize].key.as_ref().map_or(0, |key| key.hash)
-        });
+    /// Has room for the value of an id, and of all before it.
+    pub(crate) fn make_room(&mut self, id: u32) {
+        by_id::lengthen(&mut self.values, id as usize + 1, || None);
     }
 
     /// Sets the value of an id that has a key, unless it is equal to the one that is there.
@@ -198,9 +165,7 @@ impl<T: Send + Sync + 'static> Store<T> {
 
     /// Sets the value of an id that has a key. Precondition: it was not set in this epoch yet.
     pub(crate) fn put(&mut self, id: u32, new: Option<Arc<T>>) {
-        let slot = &mut self.slots[id as usize];
-        let old = slot.value.take();
-        slot.value.clone_from(&new);
+        let old = std::mem::replace(&mut self.values[id as usize], new.clone());
         if new.is_none() {
             self.released.push(id);
         }
@@ -235,11 +200,13 @@ impl<T: Send + Sync + 'static> Store<T> {
                 old_values.extend(old_ids.iter().map(|value| (number, *value)));
                 new_values.extend(new_ids.iter().map(|value| (number, *value)));
             }
-            let key = self.slots[change.id as usize].key.as_ref();
             deps.probe(
                 node,
                 graph,
-                (change.id, key.expect("what changed has a key")),
+                KeyOf {
+                    keys: &self.keys,
+                    id: change.id,
+                },
                 &Probe {
                     object: change.old.as_deref(),
                     values: &old_values,
@@ -287,15 +254,14 @@ impl<T: Send + Sync + 'static> Store<T> {
 
     /// Whether an object matches a query.
     pub(crate) fn is_match(&self, id: u32, spec: &Spec<T>) -> bool {
-        let slot = &self.slots[id as usize];
-        let (Some(key), Some(object)) = (&slot.key, &slot.value) else {
-            return false;
-        };
-        spec.matches(&key.text, object, |at| match self.index(at.number) {
+        let Some(object) = self.get(id) else { return false };
+        let key = KeyOf { keys: &self.keys, id };
+        let has_value = |at: &IndexAt<T>| match self.index(at.number) {
             Some(index) => index.holds(id, at.id),
             // Made while this epoch runs, and added at the next boundary.
             None => at.value.is_of(object),
-        })
+        };
+        spec.matches(|keys| key.is_one_of(keys), object, has_value)
     }
 
     /// This epoch's changes, to be told. The list is to be [given back](Self::end_epoch).
@@ -303,30 +269,30 @@ impl<T: Send + Sync + 'static> Store<T> {
         std::mem::take(&mut self.delta)
     }
 
-    /// Ends an epoch: frees the ids of what it deleted, unless somebody else gives out the ids of this store. Takes the list of changes back, for
-    /// the next epoch. Precondition: it is empty.
-    pub(crate) fn end_epoch(&mut self, ids: IdsFrom, mut delta: Vec<Change<T>>) {
+    /// Everybody was told this epoch's changes. Takes their list back, for the next epoch. Precondition: it is empty.
+    pub(crate) fn end_epoch(&mut self, mut delta: Vec<Change<T>>) {
         spare::keep(&mut delta);
         self.delta = delta;
-        for id in self.released.drain(..) {
-            let slot = &mut self.slots[id as usize];
-            if slot.value.is_some() {
-                continue;
-            }
-            let Some(key) = slot.key.take() else { continue };
-            if let Ok(entry) = self.table.find_entry(key.hash, |other| *other == id) {
-                entry.remove();
-            }
-            if ids == IdsFrom::Store {
-                self.free.push(id);
-            }
-        }
-        spare::keep(&mut self.released);
         self.moved.clear();
         spare::keep(&mut self.moved);
         for index in self.indexes.iter_mut().flatten() {
             index.collect();
         }
+    }
+
+    /// Whether this epoch left ids without values, which are to be released.
+    pub(crate) fn has_released(&self) -> bool {
+        !self.released.is_empty()
+    }
+
+    /// Takes the ids of what this epoch deleted back, but for those that somebody goes on using. Precondition: readers were shown that they
+    /// have no values.
+    pub(crate) fn release(&mut self, is_kept: impl Fn(u32) -> bool) {
+        let values = &self.values;
+        let gone = self.released.drain(..);
+        self.keys
+            .release(gone.filter(|id| values[*id as usize].is_none() && !is_kept(*id)));
+        spare::keep(&mut self.released);
     }
 
     /// Frees the indexes.
@@ -342,35 +308,23 @@ impl<T: Send + Sync + 'static> Store<T> {
         std::iter::once(self.len()).chain(indexes).collect()
     }
 
+    /// `is_kept` tells whether somebody goes on using an id that has no value.
     #[cfg(test)]
-    pub(crate) fn check_invariants(&self, ids: IdsFrom) {
-        let live = self.slots.iter().filter(|slot| slot.value.is_some()).count();
-        assert_eq!(
-            live,
-            self.table.len(),
-            "between epochs, a key without a value is not in the table"
-        );
-        for (id, slot) in (0..).zip(&self.slots) {
-            assert_eq!(slot.key.is_some(), slot.value.is_some());
-            if let Some(key) = &slot.key {
-                assert_eq!(self.find(key.hash, &key.text), Some(id));
-            }
+    pub(crate) fn check_invariants(&self, is_kept: impl Fn(u32) -> bool) {
+        self.keys.check_invariants();
+        let ids = self.keys.ids();
+        for id in &ids {
+            assert!(
+                self.get(*id).is_some() || is_kept(*id),
+                "between epochs, a key without a value is not known"
+            );
         }
-        if ids == IdsFrom::Store {
-            assert_eq!(self.free.len() + live, self.slots.len(), "an id is in use or free");
+        for (id, _) in self.iter() {
+            assert!(ids.binary_search(&id).is_ok(), "a value has a key");
         }
         assert!(self.delta.is_empty() && self.released.is_empty());
         for index in self.indexes.iter().flatten() {
             index.check_invariants();
         }
     }
-}
-
-/// Who gives out the ids of a store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum IdsFrom {
-    /// The store itself.
-    Store,
-    /// The ingress buffer of a source.
-    Ingress,
 }

@@ -73,12 +73,12 @@ impl Krt {
         let shared = self.shared();
         let name = Arc::clone(&options.name);
         let signal = Arc::new(Signal::default());
+        let buffer = SourceBuffer::<T>::new(&shared.hashing, false);
         let collection = Collection::add(shared, options, Vec::new(), Some(T::eq), |_| {
             let end = watch::End(Arc::clone(&signal));
-            Box::new(Source::new(Some(T::eq)).fed_by(Box::new(end)))
+            Box::new(Source::new(&buffer, Some(T::eq)).fed_by(Box::new(end)))
         });
         let node = collection.id();
-        let buffer = SourceBuffer::<T>::new(false);
         let refused = shared.ingress.write(|state| state.add_source(node, Box::new(buffer)));
         panics::drop_each(refused);
         let status = Arc::<Status>::default();

@@ -81,12 +81,12 @@ impl Krt {
         let options = name.into();
         let name = Arc::clone(&options.name);
         let upstream = Arc::new(Upstream::default());
+        let buffer = SourceBuffer::<K>::new(&shared.hashing, false);
         let collection = Collection::add(shared, options, Vec::new(), None, |_| {
             let end = End(Arc::clone(&upstream));
-            let source = Source::new(Some(is_same_version::<K>)).fed_by(Box::new(end));
+            let source = Source::new(&buffer, Some(is_same_version::<K>)).fed_by(Box::new(end));
             Box::new(source.telling_apart(is_same_object::<K>))
         });
-        let buffer = SourceBuffer::<K>::new(false);
         let timed_out = buffer.timed_out();
         let node = collection.id();
         let refused = shared.ingress.write(|state| state.add_source(node, Box::new(buffer)));

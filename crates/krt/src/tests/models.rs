@@ -8,6 +8,7 @@
 mod edits;
 mod ends;
 mod handlers;
+mod ids;
 mod planted;
 mod waiting;
 

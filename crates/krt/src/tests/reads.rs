@@ -70,6 +70,44 @@ fn versions_are_kept_only_for_pins_that_see_them() {
     assert_eq!((source.retained(), value(&second)), (1, Some(19)));
 }
 
+// [K33] a value is told from those that are newer than a pin, for as long as there is one, also if its key came, went and came
+#[test]
+fn values_are_dated_only_for_pins_that_are_older() {
+    let mut rig = Rig::new();
+    let source = items(&rig, "source", &[("a", 1), ("b", 1), ("c", 1)]);
+    rig.settle();
+    source.update(Item::new("a", 2));
+    rig.settle();
+    assert_eq!(source.dated(), 0, "nobody looks");
+    let get = |snapshot: &crate::Snapshot| {
+        ["a", "b", "c", "d"].map(|key| snapshot.get(&source, key).map_or(0, |item| item.value))
+    };
+    let first = rig.krt.snapshot();
+    source.update(Item::new("a", 3));
+    source.delete("b");
+    source.update(Item::new("d", 3));
+    rig.settle();
+    assert_eq!(source.dated(), 2);
+    let second = rig.krt.snapshot();
+    source.update(Item::new("b", 4));
+    source.delete("d");
+    rig.settle();
+    let third = rig.krt.snapshot();
+    source.update(Item::new("c", 5));
+    rig.settle();
+    assert_eq!(get(&first), [2, 1, 1, 0]);
+    assert_eq!(get(&second), [3, 0, 1, 3]);
+    assert_eq!(get(&third), [3, 4, 1, 0]);
+    drop(first);
+    rig.settle();
+    assert_eq!(source.dated(), 2, "`a` is older than all pins that are left");
+    assert_eq!((get(&second), get(&third)), ([3, 0, 1, 3], [3, 4, 1, 0]));
+    drop((second, third));
+    rig.settle();
+    assert_eq!((source.dated(), source.retained()), (0, 0));
+    assert_eq!(content(&source), ["a=3", "b=4", "c=5"]);
+}
+
 /// A helper that works inside and outside.
 fn sum(read: &mut impl Read, items: &Collection<Item>) -> i64 {
     read.fetch(items.query().where_(|item| item.value > 1))

@@ -310,3 +310,50 @@ fn an_engine_that_ended_has_nothing_to_step() {
     assert!(!rig.stepper.step());
     assert_eq!(content(&source), ["a=1"]);
 }
+
+// [K22] [K31] a key whose delete the engine is applying is written to: it is a new object, as if the write had come later
+#[test]
+fn a_key_that_is_written_to_while_its_delete_is_applied_is_there_again() {
+    let mut rig = Rig::new();
+    let source = items(&rig, "source", &[("a", 1), ("b", 2)]);
+    let other = items(&rig, "other", &[("x", 0)]);
+    let written = source.clone();
+    // What runs in an epoch stands for another thread that writes meanwhile.
+    let _echo = rig.krt.collection("echo", &other, move |_, item| {
+        match item.value {
+            1 => written.update(Item::new("a", 10)),
+            2 => {
+                written.update(Item::new("a", 20));
+                written.delete("a");
+            }
+            3 => written.delete("a"),
+            _ => {}
+        }
+        Some((**item).clone())
+    });
+    let log = Log::default();
+    let _handler = log.follow(&source);
+    rig.settle();
+    log.take();
+    let snapshot = rig.krt.snapshot();
+    for (value, told, left) in [
+        (1, &["+a=10", "-a=1"][..], &["a=10", "b=2"][..]),
+        (2, &["-a=10"], &["b=2"]),
+        (3, &[], &["b=2"]),
+    ] {
+        source.delete("a");
+        other.update(Item::new("x", value));
+        rig.settle();
+        assert_eq!(log.take(), told);
+        assert_eq!(content(&source), left);
+    }
+    // Ids are given out anew.
+    source.reset(["c", "d", "a"].map(|name| Item::new(name, 3)));
+    rig.settle();
+    assert_eq!(content(&source), ["a=3", "c=3", "d=3"]);
+    assert_eq!(snapshot.get(&source, "a").map(|item| item.value), Some(1));
+    assert_eq!(snapshot.list(&source).len(), 2);
+    drop(snapshot);
+    rig.settle();
+    assert_eq!((source.dated(), source.retained()), (0, 0));
+}

@@ -7,12 +7,12 @@ use smallvec::SmallVec;
 
 use super::super::graph::Graph;
 use super::super::id::NodeId;
+use super::super::key_ids::KeyOf;
 use super::super::panics;
 use super::super::planted::{self, Bug};
 use super::labels::Atom;
 use super::rows::{Inner, Kind, Readers, SCOPES, Scope, index_value};
 use super::{DepId, Deps};
-use crate::key::Key;
 use crate::query::Mode;
 use crate::selector::{Demand, SelectorRef};
 use crate::spec::{IndexAt, Spec};
@@ -26,10 +26,11 @@ pub(crate) struct Probe<'a, T> {
 
 impl<'a, T: 'static> Probe<'a, T> {
     /// The object, if there is one and it matches.
-    fn matched(&self, spec: &Spec<T>, key: &Key) -> Option<&'a T> {
+    fn matched(&self, spec: &Spec<T>, key: KeyOf<'_>) -> Option<&'a T> {
         let object = self.object?;
         let has_value = |at: &IndexAt<T>| self.values.contains(&(at.number, at.id));
-        spec.matches(&key.text, object, has_value).then_some(object)
+        spec.matches(|keys| key.is_one_of(keys), object, has_value)
+            .then_some(object)
     }
 }
 
@@ -40,14 +41,14 @@ impl Deps {
         &mut self,
         source: NodeId,
         graph: &mut Graph,
-        (id, key): (u32, &Key),
+        key: KeyOf<'_>,
         old: &Probe<'_, T>,
         new: &Probe<'_, T>,
     ) {
         if !self.is_fetched(source) {
             return;
         }
-        let last = self.repost(source, graph, id, old.object, new.object);
+        let last = self.repost(source, graph, key.id, old.object, new.object);
         self.look_into(source, key, old, new);
         if !last.is_empty() {
             self.retire_selector::<T>(source, graph, &last);
@@ -57,7 +58,7 @@ impl Deps {
     fn look_into<T: Send + Sync + 'static>(
         &mut self,
         source: NodeId,
-        key: &Key,
+        key: KeyOf<'_>,
         old: &Probe<'_, T>,
         new: &Probe<'_, T>,
     ) {
@@ -124,7 +125,7 @@ impl Deps {
     fn candidates<T: 'static>(
         &self,
         source: NodeId,
-        key: &Key,
+        key: KeyOf<'_>,
         object: &T,
         values: &[(u32, u32)],
         found: &mut SmallVec<[DepId; 16]>,
@@ -138,7 +139,7 @@ impl Deps {
                 continue;
             }
             let atoms: SmallVec<[u64; 2]> = match scope {
-                Scope::Key => SmallVec::from_iter([key.hash]),
+                Scope::Key => key.hash().into_iter().collect(),
                 Scope::Index => values
                     .iter()
                     .map(|(number, value)| index_value(*number, *value))
@@ -233,7 +234,7 @@ impl Deps {
     }
 }
 
-fn is_concerned<T: 'static>(spec: &Spec<T>, key: &Key, old: &Probe<'_, T>, new: &Probe<'_, T>) -> bool {
+fn is_concerned<T: 'static>(spec: &Spec<T>, key: KeyOf<'_>, old: &Probe<'_, T>, new: &Probe<'_, T>) -> bool {
     let (mut old, mut new) = (old.matched(spec, key), new.matched(spec, key));
     if planted::has(Bug::ProbeOldOnly) {
         new = None;

@@ -18,9 +18,6 @@ use super::super::planted::{self, Bug};
 use super::super::spare;
 use super::super::store::{Equal, Store};
 
-/// No input, or no place in a list.
-const NONE: u32 = u32::MAX;
-
 /// The claims of one key: inputs, and what they claim it to be.
 type Claimed<O> = SmallVec<[(u32, Arc<O>); 1]>;
 
@@ -31,19 +28,34 @@ struct Touched<O> {
     claims: Claimed<O>,
 }
 
-/// What is known of one output.
-#[derive(Clone, Copy)]
-struct Claim {
-    /// The input that owns it.
-    owner: u32,
-    /// Its place in `touched`.
-    place: u32,
-}
+/// What is known of one output: the input that owns it; or if it is touched, by this bit, its place in `touched`. There is one for each
+/// output, and fewer than 2^31 of them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Claim(u32);
 
-const UNCLAIMED: Claim = Claim {
-    owner: NONE,
-    place: NONE,
-};
+const TOUCHED: u32 = 1 << 31;
+
+impl Claim {
+    /// Nobody owns it.
+    const NONE: Self = Self(TOUCHED - 1);
+
+    fn of(owner: u32) -> Self {
+        assert!(owner < Self::NONE.0, "fewer than 2^31 inputs");
+        Self(owner)
+    }
+
+    fn at(place: usize) -> Self {
+        Self(TOUCHED | id32(place))
+    }
+
+    fn owner(self) -> Option<u32> {
+        (self.0 < Self::NONE.0).then_some(self.0)
+    }
+
+    fn place(self) -> Option<usize> {
+        (self.0 & TOUCHED != 0).then_some((self.0 & !TOUCHED) as usize)
+    }
+}
 
 pub(super) struct Claims<O> {
     /// By output id.
@@ -72,26 +84,26 @@ impl<O: Send + Sync + 'static> Claims<O> {
 
     fn output(&mut self, output: u32) -> &mut Claim {
         let index = output as usize;
-        by_id::lengthen(&mut self.outputs, index + 1, || UNCLAIMED);
+        by_id::lengthen(&mut self.outputs, index + 1, || Claim::NONE);
         &mut self.outputs[index]
     }
 
     fn edit(&mut self, store: &Store<O>, output: u32) -> &mut Touched<O> {
-        let Claim { owner, place, .. } = *self.output(output);
-        if place == NONE {
-            let claims = self.contested.remove(&output).unwrap_or_else(|| {
-                let value = store.get(output).filter(|_| owner != NONE);
-                value.map(|value| (owner, Arc::clone(value))).into_iter().collect()
-            });
-            return self.touch(output, claims);
+        let own = *self.output(output);
+        if let Some(place) = own.place() {
+            return &mut self.touched[place];
         }
-        &mut self.touched[place as usize]
+        let claims = self.contested.remove(&output).unwrap_or_else(|| {
+            let claim = own.owner().zip(store.get(output).cloned());
+            claim.into_iter().collect()
+        });
+        self.touch(output, claims)
     }
 
     /// Precondition: it is not touched yet.
     fn touch(&mut self, output: u32, claims: Claimed<O>) -> &mut Touched<O> {
         let place = self.touched.len();
-        self.output(output).place = id32(place);
+        *self.output(output) = Claim::at(place);
         self.touched.push(Touched {
             output,
             turn: 0,
@@ -102,14 +114,13 @@ impl<O: Send + Sync + 'static> Claims<O> {
 
     /// Whether nobody but this input claims an output.
     fn is_alone(&self, own: Claim, output: u32, input: u32) -> bool {
-        own.place == NONE && own.owner == input && (self.contested.is_empty() || !self.contested.contains_key(&output))
+        own.owner() == Some(input) && (self.contested.is_empty() || !self.contested.contains_key(&output))
     }
 
     /// Whether an output was claimed in this turn.
     fn is_claimed(&self, output: u32) -> bool {
-        let place = self.outputs[output as usize].place;
-        let touched = self.touched.get(place as usize);
-        touched.is_some_and(|touched| touched.turn == self.turn)
+        let place = self.outputs[output as usize].place();
+        place.is_some_and(|place| self.touched[place].turn == self.turn)
     }
 
     /// Takes an input's claim back, unless it was made in this turn.
@@ -146,21 +157,20 @@ impl<O: Send + Sync + 'static> Claims<O> {
         true
     }
 
-    /// Decides each key whose claims changed. `key_of` gives the bytes of an input's key. Returns how many of
+    /// Decides each key whose claims changed. `key_of` gives an input's key. Returns how many of
     /// them are contested.
-    pub(super) fn decide<'k>(
+    pub(super) fn decide(
         &mut self,
         store: &mut Store<O>,
         equal: Equal<O>,
-        key_of: impl Fn(u32) -> &'k [u8],
+        key_of: impl Fn(u32) -> Option<Arc<str>>,
     ) -> u64 {
         let mut conflicts = 0;
         for Touched { output, mut claims, .. } in self.touched.drain(..) {
             let own = &mut self.outputs[output as usize];
-            own.place = NONE;
             if claims.len() <= 1 {
-                let (owner, value) = claims.pop().map_or((NONE, None), |(input, value)| (input, Some(value)));
-                own.owner = owner;
+                let (owner, value) = claims.pop().unzip();
+                *own = owner.map_or(Claim::NONE, Claim::of);
                 store.update(output, value, equal);
                 continue;
             }
@@ -169,8 +179,8 @@ impl<O: Send + Sync + 'static> Claims<O> {
             } else {
                 claims.iter().min_by_key(|(input, _)| key_of(*input))
             };
-            let (owner, value) = owner.map_or((NONE, None), |(input, value)| (*input, Some(Arc::clone(value))));
-            own.owner = owner;
+            let (owner, value) = owner.cloned().unzip();
+            *own = owner.map_or(Claim::NONE, Claim::of);
             store.update(output, value, equal);
             conflicts += 1;
             self.contested.insert(output, claims);
@@ -188,13 +198,14 @@ impl<O: Send + Sync + 'static> Claims<O> {
     #[cfg(test)]
     pub(super) fn check_invariants(&self, store: &Store<O>, claimed: &std::collections::BTreeMap<u32, Vec<u32>>) {
         assert!(self.touched.is_empty());
-        assert!(self.outputs.iter().all(|own| own.place == NONE));
+        assert!(self.outputs.iter().all(|own| own.place().is_none()));
         assert_eq!(store.len(), claimed.len(), "each output is claimed, and nothing else");
         for (output, inputs) in claimed {
-            assert!(inputs.contains(&self.outputs[*output as usize].owner));
+            let owner = self.outputs[*output as usize].owner();
+            assert!(owner.is_some_and(|owner| inputs.contains(&owner)));
             let mut claims: Vec<u32> = match self.contested.get(output) {
                 Some(claims) => claims.iter().map(|(input, _)| *input).collect(),
-                None => vec![self.outputs[*output as usize].owner],
+                None => owner.into_iter().collect(),
             };
             claims.sort_unstable();
             assert_eq!(&claims, inputs);

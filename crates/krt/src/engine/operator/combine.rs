@@ -117,10 +117,11 @@ impl<T: Keyed> Combined<T> {
         }
     }
 
-    /// An object of a member came or changed.
-    pub(super) fn set(&mut self, store: &mut Store<T>, held: Held, key: &Key) {
+    /// An object of a member came or changed. It has a key there until the epoch ends.
+    pub(super) fn set(&mut self, store: &mut Store<T>, held: Held, member: &Store<T>) {
         if *self.shown(held) == NONE {
-            let output = self.show(store, key);
+            let Some(key) = member.key(held.1) else { return };
+            let output = self.show(store, &key);
             if *self.shown(held) == NONE {
                 *self.shown(held) = output;
                 self.holders[output as usize].push(held);
@@ -131,8 +132,9 @@ impl<T: Keyed> Combined<T> {
     }
 
     /// An object of a member went.
-    pub(super) fn remove(&mut self, store: &mut Store<T>, held: Held, key: &Key) {
+    pub(super) fn remove(&mut self, store: &mut Store<T>, held: Held, member: &Store<T>) {
         if *self.shown(held) == NONE {
+            let Some(key) = member.key(held.1) else { return };
             let is_absent = self
                 .absent
                 .get(&*key.text)
@@ -140,7 +142,7 @@ impl<T: Keyed> Combined<T> {
             if !is_absent {
                 return;
             }
-            self.show(store, key);
+            self.show(store, &key);
         }
         let output = std::mem::replace(self.shown(held), NONE);
         self.holders[output as usize].retain(|own| *own != held);
@@ -224,8 +226,8 @@ impl<T: Keyed> Combined<T> {
         });
         merged.map_err(|text| {
             Counters::add(&self.counters.panics, 1);
-            let key = store.key(output).map(|key| &*key.text);
-            tracing::error!(collection = %self.counters.name, key, panic = text, "a merge panicked");
+            let key = store.keys().text(output);
+            tracing::error!(collection = %self.counters.name, key = key.as_deref(), panic = text, "a merge panicked");
         })
     }
 
@@ -233,7 +235,7 @@ impl<T: Keyed> Combined<T> {
     fn hide(&mut self, store: &mut Store<T>, output: u32) {
         let holders = std::mem::take(&mut self.holders[output as usize]);
         if !holders.is_empty()
-            && let Some(key) = store.key(output).cloned()
+            && let Some(key) = store.key(output)
         {
             for held in &holders {
                 *self.shown(*held) = NONE;

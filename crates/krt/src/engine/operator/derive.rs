@@ -232,7 +232,7 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
     fn run_input(&mut self, asked: Asked<'_, I>, store: &Store<O>, run: &mut Run<'_>) -> Outcome<O> {
         let Asked {
             id: input,
-            key: own,
+            source,
             object,
         } = asked;
         let index = input as usize;
@@ -263,10 +263,10 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
                 let key = match previous.get(place) {
                     Some(id) if store.has_key(id, key) => OutputKey::Same(id),
                     // Mostly an output has the key of its input, and then shares it.
-                    _ => OutputKey::New(match own {
-                        Some(own) if key.is(&own.text) => own.clone(),
-                        _ => hashing.keep(key),
-                    }),
+                    _ => {
+                        let shared = source.and_then(|source| source.keys().share(input, key));
+                        OutputKey::New(shared.unwrap_or_else(|| hashing.keep(key)))
+                    }
                 };
                 keyed.push((key, output));
             }
@@ -310,7 +310,7 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
         if self.scratch.unsynced.is_empty() {
             self.parked.remove(input);
         } else {
-            let key = Arc::clone(self.key_of(asked));
+            let key = self.key_of(asked);
             self.parked.set(input, key, &self.scratch.unsynced);
         }
         forget_awaited(input, run);
@@ -325,7 +325,7 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
         if !cycles.is_empty() {
             self.states[input as usize].is_refused = true;
             Counters::add(&self.counters.cycles, 1);
-            let key = Arc::clone(self.key_of(asked));
+            let key = self.key_of(asked);
             for path in &cycles {
                 let names = super::super::names(run.meta, path).join(" -> ");
                 tracing::error!(collection = %self.counters.name, input = %key, path = names, "a fetch would close a cycle");
@@ -370,8 +370,9 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
     }
 
     /// The key of an input, as users are told.
-    fn key_of<'a>(&'a self, asked: Asked<'a, I>) -> &'a Arc<str> {
-        asked.key.map_or(&self.counters.name, |key| &key.text)
+    fn key_of(&self, asked: Asked<'_, I>) -> Arc<str> {
+        let key = asked.source.and_then(|source| source.keys().text(asked.id));
+        key.unwrap_or_else(|| Arc::clone(&self.counters.name))
     }
 
     /// Forgets that a cycle was refused to an input.
@@ -405,10 +406,7 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
 
     /// Replaces the claims of all staged inputs, then decides each key.
     fn apply(&mut self, store: &mut Store<O>, source: Option<&Store<I>>) {
-        let key_of = |input| {
-            let key = source.and_then(|source| source.key(input));
-            key.map_or(&[][..], |key| key.text.as_bytes())
-        };
+        let key_of = |input| source.and_then(|source| source.keys().text(input));
         for (input, staged) in self.staged.drain(..) {
             let state = &mut self.states[input as usize];
             state.staged = NOT_STAGED;
@@ -444,7 +442,7 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
 struct Asked<'a, I> {
     id: u32,
     /// `None` if the collection has no inputs.
-    key: Option<&'a Key>,
+    source: Option<&'a Store<I>>,
     /// `None` once it is gone.
     object: Option<&'a Arc<I>>,
 }
@@ -486,11 +484,15 @@ impl<I: Keyed, O: Keyed> Operator<O> for Derive<I, O> {
             if next % WARMED == 0 {
                 self.warm(next, store, run.deps);
             }
-            let (key, object) = match source {
-                Some(source) => (source.key(input), source.get(input)),
-                None => (None, constant.as_ref()),
+            let object = match source {
+                Some(source) => source.get(input),
+                None => constant.as_ref(),
             };
-            let asked = Asked { id: input, key, object };
+            let asked = Asked {
+                id: input,
+                source,
+                object,
+            };
             let outcome = self.run_input(asked, store, run);
             let children = std::mem::take(&mut self.scratch.children);
             self.children.take_back(input, children, outcome.used());

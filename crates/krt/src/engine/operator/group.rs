@@ -62,7 +62,7 @@ impl<K: IndexKey + GroupKey, T: Keyed + PartialEq> Grouping<K, T> {
     }
 
     /// An object of the input changed.
-    fn change(&mut self, id: u32, key: &Key, old: Option<&Arc<T>>, new: Option<&Arc<T>>, hashing: &Hashing) {
+    fn change(&mut self, id: u32, key: &Arc<str>, old: Option<&Arc<T>>, new: Option<&Arc<T>>, hashing: &Hashing) {
         let (mut before, mut after) = (std::mem::take(&mut self.before), std::mem::take(&mut self.after));
         before.clear();
         after.clear();
@@ -79,7 +79,7 @@ impl<K: IndexKey + GroupKey, T: Keyed + PartialEq> Grouping<K, T> {
         (self.before, self.after) = (before, after);
     }
 
-    fn edit(&mut self, id: u32, value: u32, key: &Key, object: Option<Arc<T>>, hashing: &Hashing) {
+    fn edit(&mut self, id: u32, value: u32, key: &Arc<str>, object: Option<Arc<T>>, hashing: &Hashing) {
         let Self {
             groups,
             index,
@@ -104,7 +104,7 @@ impl<K: IndexKey + GroupKey, T: Keyed + PartialEq> Grouping<K, T> {
             touched.push(value);
         }
         state.edits.push(Edit {
-            key: Arc::clone(&key.text),
+            key: Arc::clone(key),
             object,
         });
     }
@@ -171,20 +171,15 @@ impl<K: IndexKey + GroupKey, T: Keyed + PartialEq> Operator<Group<K, T>> for Gro
             return Step::Finished { synced: self.started };
         };
         if self.started {
-            for change in &source.delta {
-                self.change(
-                    change.id,
-                    source.changed_key(change),
-                    change.old.as_ref(),
-                    change.new.as_ref(),
-                    hashing,
-                );
+            let keys = source.keys().texts(source.delta.iter().map(|change| change.id));
+            for (key, change) in keys.iter().zip(&source.delta) {
+                self.change(change.id, key, change.old.as_ref(), change.new.as_ref(), hashing);
             }
         } else if source.synced {
             self.started = true;
             for (id, object) in source.iter() {
-                if let Some(key) = source.key(id) {
-                    self.change(id, key, None, Some(object), hashing);
+                if let Some(key) = source.keys().text(id) {
+                    self.change(id, &key, None, Some(object), hashing);
                 }
             }
         }

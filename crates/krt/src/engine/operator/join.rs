@@ -46,17 +46,13 @@ impl<T: Keyed> Operator<T> for Join<T> {
             if self.started {
                 for change in &member.delta {
                     match change.new {
-                        Some(_) => self.combined.set(store, (slot, change.id), member.changed_key(change)),
-                        None => self
-                            .combined
-                            .remove(store, (slot, change.id), member.changed_key(change)),
+                        Some(_) => self.combined.set(store, (slot, change.id), member),
+                        None => self.combined.remove(store, (slot, change.id), member),
                     }
                 }
             } else {
                 for (id, _) in member.iter() {
-                    if let Some(key) = member.key(id) {
-                        self.combined.set(store, (slot, id), key);
-                    }
+                    self.combined.set(store, (slot, id), member);
                 }
             }
         }

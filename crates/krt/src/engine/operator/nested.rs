@@ -102,22 +102,20 @@ impl<C: Keyed, T: Keyed> Nested<C, T> {
         if self.started {
             for change in &lenders.delta {
                 match &change.new {
-                    Some(lender) => self.take(change.id, &lenders.changed_key(change).text, lender, run),
+                    Some(lender) => self.take(change.id, lenders, lender, run),
                     None => self.leave(change.id, run),
                 }
             }
         } else {
             for (id, lender) in lenders.iter() {
-                if let Some(key) = lenders.key(id) {
-                    self.take(id, &key.text, lender, run);
-                }
+                self.take(id, lenders, lender, run);
             }
         }
         self.started = true;
     }
 
     /// A lender came or changed.
-    fn take(&mut self, id: u32, key: &Arc<str>, lender: &Arc<C>, run: &mut Run<'_>) {
+    fn take(&mut self, id: u32, lenders: &Store<C>, lender: &Arc<C>, run: &mut Run<'_>) {
         let lent = panics::contain(|| {
             let member = (self.lend)(lender);
             assert!(
@@ -131,17 +129,19 @@ impl<C: Keyed, T: Keyed> Nested<C, T> {
             Ok(member) => member,
             Err(text) => {
                 Counters::add(&self.counters.panics, 1);
-                tracing::error!(collection = %self.counters.name, lender = %key, panic = text, "a lender lends nothing: what it lent before stays");
+                let key = lenders.keys().text(id);
+                tracing::error!(collection = %self.counters.name, lender = key.as_deref(), panic = text, "a lender lends nothing: what it lent before stays");
                 return;
             }
         };
+        let Some(key) = lenders.keys().text(id) else { return };
         let index = id as usize;
         if index >= self.places.len() {
             self.places.resize_with(index + 1, || None);
         }
         let is_initial = !self.started;
         let place = self.places[index].get_or_insert_with(|| Place {
-            key: Arc::clone(key),
+            key,
             current: None,
             next: None,
             is_initial,
@@ -247,9 +247,7 @@ impl<C: Keyed, T: Keyed> Nested<C, T> {
             if let Some(Next { member, .. }) = next {
                 if let Some(objects) = run.nodes.store::<T>(member.id()) {
                     for (object, _) in objects.iter() {
-                        if let Some(key) = objects.key(object) {
-                            self.combined.set(store, (id, object), key);
-                        }
+                        self.combined.set(store, (id, object), objects);
                     }
                 }
                 place.current = Some(member);
@@ -273,10 +271,8 @@ impl<C: Keyed, T: Keyed> Nested<C, T> {
             };
             for change in &member.delta {
                 match change.new {
-                    Some(_) => self.combined.set(store, (slot, change.id), member.changed_key(change)),
-                    None => self
-                        .combined
-                        .remove(store, (slot, change.id), member.changed_key(change)),
+                    Some(_) => self.combined.set(store, (slot, change.id), member),
+                    None => self.combined.remove(store, (slot, change.id), member),
                 }
             }
         }

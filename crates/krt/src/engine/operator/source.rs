@@ -4,7 +4,11 @@
 //!
 //! The buffer knows the latest value of each key, so that writes that read (delete what matches) are exact in the program's
 //! order. It also gives out the ids of the collection's objects: a key is looked up once, when it is written, and the engine finds
-//! the object by number. A key's id is free again once the engine has taken its delete.
+//! the object by number. A key's id is free again at the end of the epoch in which the engine took its delete, unless the key was
+//! written to meanwhile.
+//!
+//! Who writes puts down what the engine is to do, and the engine takes that as it is: it touches nothing of the buffer's tables, which
+//! are near to who writes and far from the engine's thread.
 //!
 //! What fills a source may be an upstream with a life of its own, which the engine's end of the source ends: see
 //! [`Source::fed_by`].
@@ -13,35 +17,22 @@ use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use hashbrown::HashTable;
-
 use super::super::by_id;
+use super::super::id::id32;
 use super::super::ingress::Buffer;
+use super::super::key_ids::KeyIds;
 use super::super::node::{Operator, Run, Step};
 use super::super::planted::{self, Bug};
 use super::super::spare;
-use super::super::store::{Equal, IdsFrom, Store};
-use crate::key::{Key, KeyRef};
+use super::super::store::{Equal, Store};
+use crate::key::{Hashing, Key, KeyRef};
 use crate::sync::Mutex;
-
-struct Entry<T> {
-    key: Key,
-    value: Option<Arc<T>>,
-    /// Invariant: whether it is in `queued`.
-    is_queued: bool,
-    /// The engine does not know the key yet.
-    is_new: bool,
-    /// Of the writes since the engine took the last one.
-    touch: Touch,
-}
 
 /// One key's writes, coalesced.
 struct Write<T> {
     id: u32,
-    /// Of a key that is new.
-    key: Option<Key>,
-    value: Option<Arc<T>>,
     touch: Touch,
+    value: Option<Arc<T>>,
 }
 
 /// What the engine takes from a buffer.
@@ -73,12 +64,14 @@ type Home<T> = Arc<Mutex<Lists<T>>>;
 
 /// The writes to one source that the engine has not taken.
 pub(crate) struct SourceBuffer<T> {
-    entries: Vec<Option<Entry<T>>>,
-    table: HashTable<u32>,
-    free: Vec<u32>,
-    queued: Vec<u32>,
-    /// See [`Lists`].
-    replaced: Vec<Arc<T>>,
+    keys: Arc<KeyIds>,
+    /// By id: what was written last. `None` if that was a delete, or the id has no key.
+    values: Vec<Option<Arc<T>>>,
+    /// By id: its place in the list of writes, if it was written to since the engine took the last ones: then, and only then, the id is
+    /// there.
+    places: Vec<u32>,
+    /// What the engine is to take. Invariant: at most one write for each id.
+    lists: Lists<T>,
     home: Home<T>,
     synced: bool,
     /// Counts the writes.
@@ -99,13 +92,12 @@ pub(crate) enum Touch {
 }
 
 impl<T: Send + Sync + 'static> SourceBuffer<T> {
-    pub(crate) fn new(synced: bool) -> Self {
+    pub(crate) fn new(hashing: &Hashing, synced: bool) -> Self {
         Self {
-            entries: Vec::new(),
-            table: HashTable::new(),
-            free: Vec::new(),
-            queued: Vec::new(),
-            replaced: Vec::new(),
+            keys: Arc::new(KeyIds::new(hashing)),
+            values: Vec::new(),
+            places: Vec::new(),
+            lists: Lists::default(),
             home: Arc::default(),
             synced,
             version: 0,
@@ -118,85 +110,67 @@ impl<T: Send + Sync + 'static> SourceBuffer<T> {
         Arc::clone(&self.timed_out)
     }
 
-    fn find(&self, hash: u64, key: KeyRef<'_>) -> Option<u32> {
-        let is = |id: &u32| {
-            let entry = self.entries[*id as usize].as_ref();
-            entry.is_some_and(|entry| key.is(&entry.key.text))
-        };
-        self.table.find(hash, is).copied()
-    }
-
     /// Sets a key's value; returns the one before if the engine did not get it, to be dropped without the lock.
     pub(crate) fn set(&mut self, key: &Key, value: Arc<T>, touch: Touch) -> Option<Arc<T>> {
-        self.version += 1;
-        let id = self
-            .find(key.hash, KeyRef::Plain(&key.text))
-            .unwrap_or_else(|| self.insert(key.clone()));
+        let found = self.keys.find(key.hash, KeyRef::Plain(&key.text));
+        let id = found.unwrap_or_else(|| self.keys.insert(key.clone()));
         self.write(id, Some(value), touch)
     }
 
     /// [`set`](Self::set) for a key that is lent, and kept only if it is new.
     pub(crate) fn set_lent(&mut self, hash: u64, key: KeyRef<'_>, value: Arc<T>, touch: Touch) -> Option<Arc<T>> {
-        self.version += 1;
-        let id = self.find(hash, key).unwrap_or_else(|| {
+        let id = self.keys.find(hash, key).unwrap_or_else(|| {
             let text = key.to_arc();
-            self.insert(Key { text, hash })
+            self.keys.insert(Key { text, hash })
         });
         self.write(id, Some(value), touch)
     }
 
     /// Deletes a key; returns its value if the engine did not get it, to be dropped without the lock.
     pub(crate) fn delete(&mut self, hash: u64, key: KeyRef<'_>) -> Option<Arc<T>> {
-        self.version += 1;
-        let id = self.find(hash, key)?;
+        let id = self.keys.find(hash, key)?;
         self.write(id, None, Touch::IfDifferent)
     }
 
     /// Deletes every key.
     pub(crate) fn clear(&mut self) -> Vec<Arc<T>> {
-        self.version += 1;
-        let live = (0..)
-            .zip(&self.entries)
-            .filter(|(_, entry)| entry.as_ref().is_some_and(|entry| entry.value.is_some()));
+        let live = (0..).zip(&self.values).filter(|(_, value)| value.is_some());
         let live: Vec<u32> = live.map(|(id, _)| id).collect();
         live.into_iter()
             .filter_map(|id| self.write(id, None, Touch::IfDifferent))
             .collect()
     }
 
-    fn insert(&mut self, key: Key) -> u32 {
-        let free = self.free.pop();
-        let id = free.unwrap_or_else(|| by_id::push(&mut self.entries, None));
-        let hash = key.hash;
-        self.entries[id as usize] = Some(Entry {
-            key,
-            value: None,
-            is_queued: false,
-            is_new: true,
-            touch: Touch::IfDifferent,
-        });
-        let entries = &self.entries;
-        self.table.insert_unique(hash, id, |id| {
-            entries[*id as usize].as_ref().map_or(0, |entry| entry.key.hash)
-        });
-        id
-    }
-
+    /// Writes to an id that has a key.
     fn write(&mut self, id: u32, value: Option<Arc<T>>, touch: Touch) -> Option<Arc<T>> {
-        let entry = self.entries[id as usize].as_mut().expect("a key that was found");
-        entry.touch = match (&entry.value, &value) {
+        self.version += 1;
+        let index = id as usize;
+        by_id::lengthen(&mut self.values, index + 1, || None);
+        by_id::lengthen(&mut self.places, index + 1, || 0);
+        let (own, place) = (&mut self.values[index], &mut self.places[index]);
+        if own.is_none() && value.is_none() {
+            // The engine gets its delete already, or has it.
+            return None;
+        }
+        let queued = self.lists.writes.get_mut(*place as usize);
+        let mut queued = queued.filter(|write| write.id == id);
+        let touch = match (&*own, &value) {
             (_, None) => Touch::IfDifferent,
             // A value that comes after a delete is new, whoever had the key before: it is no touch.
             (None, Some(_)) if touch == Touch::Always => Touch::IfDifferent,
             (None, Some(_)) => touch,
-            (Some(_), Some(_)) => touch.max(entry.touch),
+            (Some(_), Some(_)) => queued.as_ref().map_or(touch, |write| touch.max(write.touch)),
         };
-        let old = std::mem::replace(&mut entry.value, value);
-        if std::mem::replace(&mut entry.is_queued, true) {
+        let old = std::mem::replace(own, value.clone());
+        if let Some(queued) = &mut queued {
+            queued.touch = touch;
+            // The same one as `old`, which is therefore not the last one to be dropped here.
+            queued.value = value;
             return old;
         }
-        self.queued.push(id);
-        self.replaced.extend(old);
+        *place = id32(self.lists.writes.len());
+        self.lists.writes.push(Write { id, touch, value });
+        self.lists.replaced.extend(old);
         None
     }
 
@@ -207,8 +181,8 @@ impl<T: Send + Sync + 'static> SourceBuffer<T> {
 
     /// The latest value of each key.
     pub(crate) fn latest(&self) -> Vec<(Key, Arc<T>)> {
-        let live = self.entries.iter().flatten();
-        let live = live.filter_map(|entry| Some((entry.key.clone(), Arc::clone(entry.value.as_ref()?))));
+        let live = (0..).zip(&self.values);
+        let live = live.filter_map(|(id, value)| Some((self.keys.key(id)?, Arc::clone(value.as_ref()?))));
         live.collect()
     }
 
@@ -225,40 +199,20 @@ impl<T: Send + Sync + 'static> Buffer for SourceBuffer<T> {
 
     #[cfg(test)]
     fn live(&self) -> usize {
-        assert_eq!(self.entries.len() - self.free.len(), self.table.len());
-        self.table.len()
+        self.keys.len()
+    }
+
+    fn is_kept(&self, id: u32) -> bool {
+        let place = self.places.get(id as usize);
+        let write = place.and_then(|place| self.lists.writes.get(*place as usize));
+        write.is_some_and(|write| write.id == id)
     }
 
     fn take(&mut self) -> Box<dyn Any + Send> {
         let home = Arc::clone(&self.home);
-        let Lists { mut writes, replaced } = std::mem::take(&mut *home.lock());
-        let replaced = std::mem::replace(&mut self.replaced, replaced);
-        writes.reserve(self.queued.len());
-        for id in self.queued.drain(..) {
-            let place = &mut self.entries[id as usize];
-            let Some(entry) = place else { continue };
-            entry.is_queued = false;
-            let is_new = std::mem::replace(&mut entry.is_new, false);
-            if !is_new || entry.value.is_some() {
-                writes.push(Write {
-                    id,
-                    key: is_new.then(|| entry.key.clone()),
-                    value: entry.value.clone(),
-                    touch: std::mem::replace(&mut entry.touch, Touch::IfDifferent),
-                });
-            }
-            if entry.value.is_none() {
-                let hash = entry.key.hash;
-                *place = None;
-                if let Ok(found) = self.table.find_entry(hash, |other| *other == id) {
-                    found.remove();
-                }
-                self.free.push(id);
-            }
-        }
-        spare::keep(&mut self.queued);
+        let empty = std::mem::take(&mut *home.lock());
         Box::new(Writes {
-            lists: Lists { writes, replaced },
+            lists: std::mem::replace(&mut self.lists, empty),
             synced: self.synced,
             home,
         })
@@ -273,6 +227,7 @@ impl<T: Send + Sync + 'static> Buffer for SourceBuffer<T> {
 
 /// The engine's end of a source.
 pub(crate) struct Source<T> {
+    keys: Arc<KeyIds>,
     equal: Option<Equal<T>>,
     same: Option<Equal<T>>,
     pending: Option<Writes<T>>,
@@ -283,8 +238,9 @@ pub(crate) struct Source<T> {
 
 impl<T> Source<T> {
     /// `equal` tells which writes change nothing; without it, each does.
-    pub(crate) fn new(equal: Option<Equal<T>>) -> Self {
+    pub(crate) fn new(buffer: &SourceBuffer<T>, equal: Option<Equal<T>>) -> Self {
         Self {
+            keys: Arc::clone(&buffer.keys),
             equal,
             same: None,
             pending: None,
@@ -324,11 +280,11 @@ impl<T: Send + Sync + 'static> Operator<T> for Source<T> {
         {
             self.synced |= synced;
             store.dropped.append(&mut lists.replaced);
+            if let Some(last) = lists.writes.iter().map(|write| write.id).max() {
+                store.make_room(last);
+            }
             by_id::warm(lists.writes.iter().map(|write| store.peek(write.id)));
             for write in lists.writes.drain(..) {
-                if let Some(key) = write.key {
-                    store.place(write.id, key);
-                }
                 let equal: Option<Equal<T>> = match write.touch {
                     Touch::Always if !planted::has(Bug::LostTouch) => None,
                     Touch::IfOther if !planted::has(Bug::LostVersion) => Some(|_, _| false),
@@ -346,8 +302,8 @@ impl<T: Send + Sync + 'static> Operator<T> for Source<T> {
         Step::Finished { synced: self.synced }
     }
 
-    fn ids(&self) -> IdsFrom {
-        IdsFrom::Ingress
+    fn keys(&self) -> Option<&Arc<KeyIds>> {
+        Some(&self.keys)
     }
 
     fn same(&self) -> Option<Equal<T>> {
