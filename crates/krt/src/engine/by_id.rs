@@ -1,6 +1,6 @@
 //! Tables in which things are found by their dense ids.
 //!
-//! They grow by an eighth: when a table of everything in a collection doubles, up to half of it is empty, in each of the tables
+//! They grow by a sixteenth: when a table of everything in a collection doubles, up to half of it is empty, in each of the tables
 //! that the collection has.
 
 use std::hint::black_box;
@@ -35,6 +35,6 @@ pub(crate) fn push<T>(table: &mut Vec<T>, new: T) -> u32 {
 
 fn make_room<T>(table: &mut Vec<T>, more: usize) {
     if table.capacity() - table.len() < more {
-        table.reserve_exact(more.max(table.len() / 8).max(4));
+        table.reserve_exact(more.max(table.len() / 16).max(4));
     }
 }
