@@ -169,10 +169,11 @@ impl Engine {
             return false;
         }
         self.apply(cut);
+        self.drop_values();
         true
     }
 
-    /// Applies a cut, and what follows from it in later epochs.
+    /// Applies a cut, and what follows from it in later epochs. What that replaced is left to be [dropped](Self::drop_values).
     pub(crate) fn apply(&mut self, cut: Cut) {
         let _inside = inside::enter();
         let written = cut.written;
@@ -182,11 +183,11 @@ impl Engine {
             self.epoch(Cut::default());
         }
         self.shared.set_applied(written, self.epoch);
-        self.drop_values();
     }
 
-    /// Drops what these epochs replaced. All that are to be told were told before, so nobody waits for it.
-    fn drop_values(&mut self) {
+    /// Drops what the epochs replaced. All that are to be told were told before, so nobody waits for it.
+    pub(crate) fn drop_values(&mut self) {
+        let _inside = inside::enter();
         while let Some(id) = self.littered.pop() {
             if let Some(node) = self.nodes.get_mut(id) {
                 node.drop_values();
@@ -206,8 +207,10 @@ impl Engine {
         if self.is_quiet() && cut.is_empty() {
             return false;
         }
-        let _inside = inside::enter();
-        self.epoch(cut);
+        {
+            let _inside = inside::enter();
+            self.epoch(cut);
+        }
         self.drop_values();
         true
     }

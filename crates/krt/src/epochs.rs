@@ -201,13 +201,13 @@ macro_rules! together {
             }
         }
 
-        impl<$($kind: Send + Sync + 'static),+> Batches for ($(Batch<$kind>,)+) {
+        impl<$($kind: Keyed),+> Batches for ($(Batch<$kind>,)+) {
             fn set_epoch(&mut self, epoch: u64) {
                 $(self.$index.epoch = epoch;)+
             }
         }
 
-        impl<$($kind: Send + Sync + 'static),+> Load for ($(Batch<$kind>,)+) {
+        impl<$($kind: Keyed),+> Load for ($(Batch<$kind>,)+) {
             type Equal = ($(Compare<$kind>,)+);
 
             fn len(&self) -> usize {

@@ -34,6 +34,23 @@ impl<T> Event<T> {
         })
     }
 
+    /// The change from one state of a key to another, told as what happened to individuals: if `same` says that the two are not the same
+    /// one, one goes and the other comes.
+    pub(crate) fn apart(old: Option<Arc<T>>, new: Option<Arc<T>>, same: Equal<T>) -> impl Iterator<Item = Self> {
+        let is_other = match (&old, &new) {
+            (Some(old), Some(new)) if !planted::has(Bug::OneIndividual) => {
+                !panics::contain(|| same(old, new)).unwrap_or(true)
+            }
+            _ => false,
+        };
+        let events = if is_other {
+            [Self::between(old, None), Self::between(None, new)]
+        } else {
+            [Self::between(old, new), None]
+        };
+        events.into_iter().flatten()
+    }
+
     /// The object as it was, if it was there.
     pub fn old(&self) -> Option<&Arc<T>> {
         match self {
@@ -81,40 +98,7 @@ impl<T> Clone for Event<T> {
 /// handlers of a collection share the memory of a batch.
 pub struct Batch<T> {
     pub(crate) epoch: u64,
-    pub(crate) changes: Arc<Vec<Told<T>>>,
-}
-
-/// An event and the key that it is about.
-pub(crate) struct Told<T> {
-    pub(crate) key: Arc<str>,
-    pub(crate) event: Event<T>,
-}
-
-impl<T> Told<T> {
-    /// The change from one state of a key to another. If `same` says that the two are not the same individual, one goes and the
-    /// other comes.
-    pub(crate) fn between(
-        key: Arc<str>,
-        old: Option<Arc<T>>,
-        new: Option<Arc<T>>,
-        same: Equal<T>,
-    ) -> impl Iterator<Item = Self> {
-        let is_other = match (&old, &new) {
-            (Some(old), Some(new)) if !planted::has(Bug::OneIndividual) => {
-                !panics::contain(|| same(old, new)).unwrap_or(true)
-            }
-            _ => false,
-        };
-        let events = if is_other {
-            [Event::between(old, None), Event::between(None, new)]
-        } else {
-            [Event::between(old, new), None]
-        };
-        events.into_iter().flatten().map(move |event| Self {
-            key: Arc::clone(&key),
-            event,
-        })
-    }
+    pub(crate) changes: Arc<Vec<Event<T>>>,
 }
 
 impl<T> Batch<T> {
@@ -125,7 +109,7 @@ impl<T> Batch<T> {
 
     /// The events of each key that changed.
     pub fn events(&self) -> impl ExactSizeIterator<Item = &Event<T>> {
-        self.changes.iter().map(|told| &told.event)
+        self.changes.iter()
     }
 
     /// How many events there are.

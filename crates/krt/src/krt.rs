@@ -357,6 +357,9 @@ fn engine_thread(mut engine: Box<Engine>, shared: &Arc<Shared>) {
     let start = Instant::now();
     while let Some(cut) = shared.ingress.wait(|| start.elapsed()) {
         engine.apply(cut);
+        // Mostly those who were told wake on this processor: they go first.
+        thread::yield_now();
+        engine.drop_values();
     }
     crate::engine::panics::drop_each([engine]);
     drop(ended);

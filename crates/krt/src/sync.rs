@@ -83,9 +83,9 @@ impl Condvar {
 /// Threads that end by themselves, and waiting for another thread.
 pub(crate) mod thread {
     #[cfg(test)]
-    pub(crate) use super::checked::thread::{Thread, current, park, park_timeout, spawn};
+    pub(crate) use super::checked::thread::{Thread, current, park, park_timeout, spawn, yield_now};
     #[cfg(not(test))]
-    pub(crate) use std::thread::{Thread, current, park, park_timeout};
+    pub(crate) use std::thread::{Thread, current, park, park_timeout, yield_now};
 
     /// Starts a thread.
     #[cfg(not(test))]

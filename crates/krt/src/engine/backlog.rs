@@ -8,13 +8,17 @@
 //! the last time: the cost of merging is paid by the events that came in between. No lock is held for it; the consumer finds
 //! nothing meanwhile, and is told afterwards.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
+
+use hashbrown::HashTable;
 
 use super::panics;
 use super::planted::{self, Bug};
 use super::store::Equal;
-use crate::event::{Batch, Event, Told};
+use crate::event::{Batch, Event};
+use crate::key::Hashing;
+use crate::traits::Keyed;
 
 /// How the values of a collection are compared for those who are told of them.
 pub(crate) struct Compare<T> {
@@ -158,7 +162,8 @@ impl<L: Load> Backlog<L> {
 
 /// What happened to one key over the epochs that are merged.
 struct Net<T> {
-    key: Arc<str>,
+    /// Any object with the key.
+    like: Arc<T>,
     /// As the consumer knows it.
     old: Option<Arc<T>>,
     new: Option<Arc<T>>,
@@ -166,7 +171,35 @@ struct Net<T> {
     touched: bool,
 }
 
-impl<T: Send + Sync + 'static> Load for Batch<T> {
+/// What happened to each key.
+struct Nets<T> {
+    hashing: Hashing,
+    of: Vec<Net<T>>,
+    /// By the key's hash: places in `of`.
+    places: HashTable<usize>,
+}
+
+impl<T: Keyed> Nets<T> {
+    /// What happened to the key of an object so far; nothing if this is the first time.
+    ///
+    /// It is users who say what the key of an object is. One of which they cannot say it is alone.
+    fn get(&mut self, object: &Arc<T>) -> Option<&mut Net<T>> {
+        let place = panics::contain(|| {
+            let key = object.key();
+            let hash = self.hashing.key(key);
+            let is = |place: &usize| self.of[*place].like.key() == key;
+            if let Some(place) = self.places.find(hash, is) {
+                return Some(*place);
+            }
+            let hash_of = |place: &usize| self.hashing.key(self.of[*place].like.key());
+            self.places.insert_unique(hash, self.of.len(), hash_of);
+            None
+        });
+        self.of.get_mut(place.ok()??)
+    }
+}
+
+impl<T: Keyed> Load for Batch<T> {
     type Equal = Compare<T>;
 
     fn len(&self) -> usize {
@@ -184,23 +217,24 @@ impl<T: Send + Sync + 'static> Load for Batch<T> {
         };
         let is_touch = |event: &Event<T>| matches!(event, Event::Updated { old, new } if is_same(old, new));
         let mut epoch = 0;
-        let mut nets: Vec<Net<T>> = Vec::new();
-        let mut places: HashMap<Arc<str>, usize> = HashMap::new();
+        let mut found = Nets {
+            hashing: Hashing::new(),
+            of: Vec::new(),
+            places: HashTable::new(),
+        };
         for batch in backlog {
             epoch = batch.epoch;
-            for Told { key, event } in &*batch.changes {
+            for event in &*batch.changes {
                 let new = event.new().cloned();
-                if let Some(place) = places.get(key) {
-                    let net = &mut nets[*place];
+                if let Some(net) = found.get(event.latest()) {
                     panics::drop_each(std::mem::replace(&mut net.new, new));
                     if planted::has(Bug::MergedOld) {
                         net.old = event.old().cloned();
                     }
                     net.touched |= is_touch(event);
                 } else {
-                    places.insert(Arc::clone(key), nets.len());
-                    nets.push(Net {
-                        key: Arc::clone(key),
+                    found.of.push(Net {
+                        like: Arc::clone(event.latest()),
                         old: event.old().cloned(),
                         new,
                         touched: is_touch(event),
@@ -209,15 +243,23 @@ impl<T: Send + Sync + 'static> Load for Batch<T> {
             }
             panics::drop_each([batch]);
         }
-        let told = nets.into_iter().flat_map(|net| {
-            if let (Some(old), Some(new)) = (&net.old, &net.new)
-                && !net.touched
-                && is_same(old, new)
-            {
-                panics::drop_each([net]);
+        let told = found.of.into_iter().flat_map(|net| {
+            let Net {
+                like,
+                old,
+                new,
+                touched,
+            } = net;
+            panics::drop_each([like]);
+            let is_told = match (&old, &new) {
+                (Some(old), Some(new)) => touched || !is_same(old, new),
+                _ => true,
+            };
+            if !is_told {
+                panics::drop_each([old, new]);
                 return None.into_iter().chain(None);
             }
-            let mut events = Told::between(net.key, net.old, net.new, same.unwrap_or(|_, _| true));
+            let mut events = Event::apart(old, new, same.unwrap_or(|_, _| true));
             events.next().into_iter().chain(events.next())
         });
         Self {

@@ -12,6 +12,7 @@ use crate::event::Batch;
 use crate::shared::Shared;
 use crate::snapshot::Snapshot;
 use crate::sync::{AtomicBool, Mutex};
+use crate::traits::Keyed;
 
 /// A batch of each node.
 pub(crate) trait Batches: Load + Sync + Default {
@@ -86,7 +87,7 @@ impl<T, B: Batches> Member<T, B> {
     }
 }
 
-impl<T: Send + Sync + 'static, B: Batches> Sink<T> for Member<T, B> {
+impl<T: Keyed, B: Batches> Sink<T> for Member<T, B> {
     fn push(&self, batch: Waiting<Batch<T>>, to: &mut Delivery<'_>) {
         let mut state = self.gathered.state.lock();
         if batch.synced && !self.synced.swap(true, Ordering::Relaxed) {

@@ -12,7 +12,8 @@ use super::pool::{Job, Pool};
 use super::progress::Progress;
 use super::sink::{Delivery, Sink};
 use crate::event::Batch;
-use crate::sync::{AtomicBool, Mutex};
+use crate::sync::{AtomicBool, Mutex, thread};
+use crate::traits::Keyed;
 
 /// The user's code.
 pub(crate) type Call<L> = Box<dyn FnMut(&L) + Send>;
@@ -184,7 +185,8 @@ impl<L: Load> Job for Handler<L> {
                     self.call(&mut call, &load);
                     next = self.next(Some((call, synced)));
                     self.progress.notify();
-                    // Nobody waits for what the batch held last: objects that were replaced.
+                    // Nobody waits for what the batch held last, objects that were replaced; who waits for the call may be on this processor.
+                    thread::yield_now();
                     panics::drop_each([load]);
                 }
             }
@@ -202,7 +204,7 @@ impl<L: Load> Job for Handler<L> {
     }
 }
 
-impl<T: Send + Sync + 'static> Sink<T> for Arc<Handler<Batch<T>>> {
+impl<T: Keyed> Sink<T> for Arc<Handler<Batch<T>>> {
     fn push(&self, batch: Waiting<Batch<T>>, to: &mut Delivery<'_>) {
         Handler::push(self, batch, to.pool);
     }

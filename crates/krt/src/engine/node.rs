@@ -21,8 +21,9 @@ use super::schedule::Schedule;
 use super::sink::{Delivery, Sink};
 use super::store::{Equal, Store, StoreIndex};
 use super::{Meta, Nodes, panics, spare};
-use crate::event::{Batch, Event, Told};
+use crate::event::{Batch, Event};
 use crate::shared::Shared;
+use crate::traits::Keyed;
 
 /// What a node may use while it runs.
 pub(crate) struct Run<'a> {
@@ -161,7 +162,7 @@ pub(crate) struct Cell<T> {
     told: bool,
 }
 
-impl<T: Send + Sync + 'static> Cell<T> {
+impl<T: Keyed> Cell<T> {
     /// What readers see has these keys, too.
     pub(crate) fn new(keys: Arc<KeyIds>, published: Arc<Published<T>>, operator: Box<dyn Operator<T>>) -> Self {
         Self {
@@ -179,10 +180,7 @@ impl<T: Send + Sync + 'static> Cell<T> {
     pub(crate) fn add_sink(&mut self, sink: Box<dyn Sink<T>>, initial: bool, epoch: u64, to: &mut Delivery<'_>) {
         // The published state is that of the epoch before, which is complete.
         let present = initial.then(|| self.published.list(At::Newest));
-        let told = present.into_iter().flatten().map(|(key, object)| Told {
-            key,
-            event: Event::Added(object),
-        });
+        let told = present.into_iter().flatten().map(|(_, object)| Event::Added(object));
         let told: Vec<_> = told.collect();
         let epoch = epoch.saturating_sub(1);
         let synced = self.published.is_synced();
@@ -237,7 +235,7 @@ impl<T> Drop for Cell<T> {
     }
 }
 
-impl<T: Send + Sync + 'static> Node for Cell<T> {
+impl<T: Keyed> Node for Cell<T> {
     fn store(&self) -> &dyn Any {
         &self.store
     }
@@ -335,23 +333,11 @@ impl<T: Send + Sync + 'static> Node for Cell<T> {
         }
         let same = self.operator.as_ref().and_then(|operator| operator.same());
         let mut told = Vec::with_capacity(delta.len());
-        if let Some(same) = same {
-            for change in delta.drain(..) {
-                let key = self.store.keys().text(change.id);
-                let key = key.expect("what changed has a key until its epoch ends");
-                told.extend(Told::between(key, change.old, change.new, same));
+        for change in delta.drain(..) {
+            match same {
+                Some(same) => told.extend(Event::apart(change.old, change.new, same)),
+                None => told.extend(Event::between(change.old, change.new)),
             }
-        } else {
-            // Nothing of the user's is called in between.
-            self.store.keys().with_each(delta.drain(..), |keys, change| {
-                let key = keys.get(change.id);
-                let key = key.expect("what changed has a key until its epoch ends");
-                let event = Event::between(change.old, change.new);
-                told.extend(event.map(|event| Told {
-                    key: Arc::clone(key),
-                    event,
-                }));
-            });
         }
         self.store.end_epoch(delta);
         let changes = Arc::new(told);

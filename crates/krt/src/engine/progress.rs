@@ -16,6 +16,10 @@ use super::planted::{self, Bug};
 use crate::sync::thread::{self, Thread};
 use crate::sync::{AtomicBool, Mutex};
 
+/// How often a thread that was woken too early looks again before it sleeps: for some tens of microseconds, which is what it takes a
+/// thread to wake.
+const AGAIN: usize = if cfg!(test) { 1 } else { 64 };
+
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     waiting: Mutex<Waiting>,
@@ -81,10 +85,19 @@ impl Progress {
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         let deadline = Instant::now().checked_add(timeout);
         let mut until = Arc::clone(self).until(is_true);
+        let mut is_woken = false;
         loop {
             if Pin::new(&mut until).poll(&mut Context::from_waker(&waker)).is_ready() {
                 return true;
             }
+            // Mostly the engine has applied what is waited for, and handlers are about to be done with it: sooner than a thread wakes.
+            for _ in 0..if is_woken { AGAIN } else { 0 } {
+                thread::yield_now();
+                if (until.is_true)() {
+                    return true;
+                }
+            }
+            is_woken = true;
             let Some(deadline) = deadline else {
                 thread::park();
                 continue;

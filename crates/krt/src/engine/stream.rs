@@ -9,6 +9,7 @@ use super::planted::{self, Bug};
 use super::sink::{Delivery, Sink};
 use crate::event::Batch;
 use crate::sync::Mutex;
+use crate::traits::Keyed;
 
 pub(crate) struct Queue<T> {
     state: Mutex<State<T>>,
@@ -25,7 +26,7 @@ struct State<T> {
     closed: bool,
 }
 
-impl<T: Send + Sync + 'static> Queue<T> {
+impl<T: Keyed> Queue<T> {
     pub(crate) fn new(limit: Option<usize>, equal: Compare<T>) -> Self {
         Self {
             state: Mutex::new(State {
@@ -118,15 +119,15 @@ impl<T: Send + Sync + 'static> Queue<T> {
 }
 
 /// The engine's end of a stream, which ends with it.
-pub(crate) struct Feed<T: Send + Sync + 'static>(Arc<Queue<T>>);
+pub(crate) struct Feed<T: Keyed>(Arc<Queue<T>>);
 
-impl<T: Send + Sync + 'static> Feed<T> {
+impl<T: Keyed> Feed<T> {
     pub(crate) fn new(queue: &Arc<Queue<T>>) -> Self {
         Self(Arc::clone(queue))
     }
 }
 
-impl<T: Send + Sync + 'static> Sink<T> for Feed<T> {
+impl<T: Keyed> Sink<T> for Feed<T> {
     fn push(&self, batch: Waiting<Batch<T>>, _: &mut Delivery<'_>) {
         self.0.push(batch);
     }
@@ -140,7 +141,7 @@ impl<T: Send + Sync + 'static> Sink<T> for Feed<T> {
     }
 }
 
-impl<T: Send + Sync + 'static> Drop for Feed<T> {
+impl<T: Keyed> Drop for Feed<T> {
     fn drop(&mut self) {
         self.end();
     }

@@ -351,6 +351,14 @@ pub(crate) mod thread {
         }
     }
 
+    pub(crate) fn yield_now() {
+        if IN_MODEL.get() {
+            shuttle::thread::yield_now();
+        } else {
+            std::thread::yield_now();
+        }
+    }
+
     pub(crate) fn park() {
         if IN_MODEL.get() {
             shuttle::thread::park();

@@ -1,7 +1,7 @@
 //! Handlers: initial state, removal, merging, panics.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::*;
 
@@ -271,4 +271,53 @@ fn handlers_of_a_quiet_collection_leave_nothing() {
     let _last = Log::default().follow(&source);
     rig.settle();
     assert_eq!(registered(&rig), 1, "the last one has come, and all others are gone");
+}
+
+/// Whose key is told, or is not.
+struct Moody {
+    key: &'static str,
+    panics: Arc<AtomicBool>,
+}
+
+impl PartialEq for Moody {
+    fn eq(&self, _: &Self) -> bool {
+        false
+    }
+}
+
+impl Keyed for Moody {
+    fn key(&self) -> KeyRef<'_> {
+        assert!(!self.panics.load(Ordering::Relaxed), "no key today");
+        self.key.into()
+    }
+}
+
+// [K32] a backlog is merged by the keys of its objects: those that cannot be told are told one by one, and nothing is lost
+#[test]
+fn objects_whose_keys_panic_are_not_merged() {
+    let mut rig = Rig::new();
+    let panics = Arc::new(AtomicBool::new(false));
+    let source = rig.krt.static_collection::<Moody>("source", []);
+    let log = Log::default();
+    let add = log.clone();
+    let _handler = source.handler().merge_over(0).on_batch(move |batch| {
+        for event in batch.events() {
+            let sign = if event.old().is_some() { '>' } else { '+' };
+            add.add(format!("{sign}{}", event.latest().key));
+        }
+    });
+    rig.settle();
+    for panic_while_merged in [false, true] {
+        for key in ["a", "b", "a"] {
+            panics.store(false, Ordering::Relaxed);
+            source.update(Moody {
+                key,
+                panics: Arc::clone(&panics),
+            });
+            panics.store(panic_while_merged, Ordering::Relaxed);
+            rig.step();
+        }
+        rig.settle();
+    }
+    assert_eq!(log.take(), ["+a", "+b", ">a", ">a", ">b"]);
 }
