@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::collection::Collection;
 use crate::engine::Nodes;
-use crate::engine::deps::{Asked, Deps};
+use crate::engine::deps::{Answer, Asked, Deps};
 use crate::engine::graph::Graph;
 use crate::engine::id::NodeId;
 use crate::engine::node::Run;
@@ -30,6 +30,12 @@ pub struct Fetched<T>(Arc<[Arc<T>]>);
 impl<T> Fetched<T> {
     pub(crate) fn new(objects: impl IntoIterator<Item = Arc<T>>) -> Self {
         Self(objects.into_iter().collect())
+    }
+}
+
+impl<T: Send + Sync + 'static> Answer for Fetched<T> {
+    fn peek(&self) -> usize {
+        self.first().map_or(0, Arc::strong_count)
     }
 }
 
@@ -228,7 +234,7 @@ impl<'a> Context<'a> {
 
     /// Records what is asked as a dependency, and answers it: from its memo, if nothing has changed since. `none` makes the answer that nothing
     /// matches.
-    fn ask<T: Keyed, A: Clone + Send + Sync + 'static>(
+    fn ask<T: Keyed, A: Clone + Answer>(
         &mut self,
         query: Query<'_, T>,
         mode: Mode<T>,

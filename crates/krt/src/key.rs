@@ -62,6 +62,15 @@ impl<'a> KeyRef<'a> {
         }
     }
 
+    /// Reads something of each part, for nothing but to have it near.
+    pub(crate) fn peek(self) -> usize {
+        let first = |part: &str| part.as_bytes().first().map_or(0, |byte| usize::from(*byte));
+        match self {
+            Self::Plain(text) => first(text),
+            Self::Namespaced { ns, name } => first(ns) ^ first(name),
+        }
+    }
+
     pub(crate) fn to_arc(self) -> Arc<str> {
         match self {
             Self::Plain(text) | Self::Namespaced { ns: "", name: text } => text.into(),
@@ -80,6 +89,14 @@ impl PartialEq for KeyRef<'_> {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Plain(own), key) | (key, Self::Plain(own)) => key.is(own),
+            // Then the slash is at the same place.
+            (
+                Self::Namespaced { ns, name },
+                Self::Namespaced {
+                    ns: other,
+                    name: others,
+                },
+            ) if ns.len() == other.len() => name == others && ns == other,
             _ => self.cmp(other) == Ordering::Equal,
         }
     }

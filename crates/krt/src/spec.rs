@@ -339,6 +339,16 @@ impl<T: 'static> Spec<T> {
             && filters.iter().zip(&self.conditions).all(&mut same)
     }
 
+    /// Reads something of each condition, for nothing but to have it near.
+    pub(crate) fn peek(&self) -> usize {
+        let peeked = self.conditions.iter().map(|condition| match condition {
+            Condition::Name(text, _) | Condition::Namespace(text, _) => text.len(),
+            Condition::Index(at) => at.id as usize,
+            _ => 0,
+        });
+        peeked.fold(0, |seen, one| seen ^ one)
+    }
+
     /// Whether another query differs at most in the cut.
     pub(crate) fn is_twin(&self, other: &Self) -> bool {
         let mut is_cut = true;

@@ -33,7 +33,8 @@ pub(crate) fn push<T>(table: &mut Vec<T>, new: T) -> u32 {
     id
 }
 
-fn make_room<T>(table: &mut Vec<T>, more: usize) {
+/// Makes room for so many more at once, where it is known how many there will be.
+pub(crate) fn make_room<T>(table: &mut Vec<T>, more: usize) {
     if table.capacity() - table.len() < more {
         table.reserve_exact(more.max(table.len() / 16).max(4));
     }

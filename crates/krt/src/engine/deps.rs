@@ -49,34 +49,67 @@ use rows::{Kind, SourceRows};
 /// A dependency's number. Used again once it has no inputs.
 pub(crate) type DepId = u32;
 
-/// What a memo holds is known to the fetch that fills and reads it.
-pub(crate) type Memo = Arc<dyn Any + Send + Sync>;
+/// What a query gave: known to the fetch that fills and reads it.
+pub(crate) trait Answer: Any + Send + Sync {
+    /// Reads something of what was found. See [`by_id::warm`].
+    fn peek(&self) -> usize;
+}
 
+impl Answer for bool {
+    fn peek(&self) -> usize {
+        0
+    }
+}
+
+pub(crate) type Memo = Arc<dyn Answer>;
+
+/// A `Spec<T>` of the source's `T`.
+trait AnySpec: Any + Send + Sync {
+    /// Reads something of it. See [`by_id::warm`].
+    fn peek(&self) -> usize;
+}
+
+impl<T: 'static> AnySpec for Spec<T> {
+    fn peek(&self) -> usize {
+        Self::peek(self)
+    }
+}
+
+impl dyn AnySpec {
+    fn of<T: 'static>(&self) -> Option<&Spec<T>> {
+        (self as &dyn Any).downcast_ref()
+    }
+}
+
+/// What each fetch reads comes first, so that it is together in memory.
+#[repr(C)]
 struct Dep {
     consumer: NodeId,
     source: NodeId,
+    /// The last run that asked.
+    asked: u64,
+    spec: Box<dyn AnySpec>,
+    /// What the query gave. Invariant: `None` or what it would give now, if the source's state is final.
+    memo: Option<Memo>,
+    /// The last look that came by, so that each looks once.
+    seen: u64,
     /// The hash of the consumer, the source and the query without the labels that are cut.
     base: u64,
     /// That of `base` and `cut`.
     hash: u64,
     /// What matters of the labels that the query's first selecting filter asks with; nothing if it has none.
     cut: Cut,
-    /// A `Spec<T>` of the source's `T`.
-    spec: Box<dyn Any + Send + Sync>,
-    /// What the query gave. Invariant: `None` or what it would give now, if the source's state is final.
-    memo: Option<Memo>,
     /// The links to the inputs. Invariant: between runs at least one; their `position` is the place here.
     links: Vec<u32>,
-    kind: Kind,
     /// The rows this is in and its place in each.
     rows: SmallVec<[(u64, u32); 2]>,
+    kind: Kind,
     /// What it filters by.
     facets: PerFacet,
-    /// The last look that came by, so that each looks once.
-    seen: u64,
-    /// The last run that asked.
-    asked: u64,
 }
+
+/// How many references from a link lead to the objects that were found.
+pub(crate) const DEPTH: usize = 3;
 
 pub(crate) struct Deps {
     hashing: Hashing,
@@ -193,10 +226,7 @@ impl Deps {
             dep.consumer == consumer
                 && dep.source == source
                 && dep.cut == cut
-                && dep
-                    .spec
-                    .downcast_ref::<Spec<T>>()
-                    .is_some_and(|spec| spec.is(&filters, &mode))
+                && dep.spec.of::<T>().is_some_and(|spec| spec.is(&filters, &mode))
         };
         if let Some(dep) = self.table.find(hash, is) {
             return Asked { dep: *dep, set };
@@ -219,7 +249,7 @@ impl Deps {
         let dep = self.dep(link.dep);
         let is_same = dep.source == source
             && dep.consumer == consumer
-            && dep.spec.downcast_ref::<Spec<T>>()?.is(filters, mode)
+            && dep.spec.of::<T>()?.is(filters, mode)
             && spec::selects_by(filters).is_none_or(|(labels, _)| self.labels.is_set(link.set, labels));
         is_same.then_some(Asked {
             dep: link.dep,
@@ -227,20 +257,27 @@ impl Deps {
         })
     }
 
-    /// Reads what is known of a link. See [`by_id::warm`].
-    pub(crate) fn peek(&self, link: u32) -> usize {
-        self.links.get(link as usize).map_or(0, |link| link.dep as usize)
-    }
-
-    /// The same of its dependency.
-    pub(crate) fn peek_deep(&self, link: u32) -> usize {
+    /// Reads what a fetch with this link needs: `depth` tells how many references are followed for it, at most [`DEPTH`].
+    /// See [`by_id::warm`].
+    pub(crate) fn peek(&self, link: u32, depth: usize) -> usize {
         let Some(link) = self.links.get(link as usize) else {
             return 0;
         };
-        let Some(Some(dep)) = self.slots.get(link.dep as usize) else {
-            return 0;
+        let labels = || {
+            if link.set == NO_SET {
+                0
+            } else {
+                self.labels.peek(link.set, depth - 1)
+            }
         };
-        usize::from(dep.asked == 0) ^ dep.source.index() ^ dep.memo.as_ref().map_or(0, Arc::strong_count)
+        let Some(Some(dep)) = self.slots.get(link.dep as usize).filter(|_| depth > 0) else {
+            return link.dep as usize;
+        };
+        match depth {
+            1 => usize::from(dep.asked == 0) ^ labels(),
+            2 => dep.spec.peek() ^ dep.memo.as_ref().map_or(0, Arc::strong_count) ^ labels(),
+            _ => dep.memo.as_ref().map_or(0, |memo| memo.peek()) ^ labels(),
+        }
     }
 
     /// The link after this one.
@@ -328,13 +365,16 @@ impl Deps {
     }
 
     pub(crate) fn spec<T: 'static>(&self, id: DepId) -> &Spec<T> {
-        let spec = self.dep(id).spec.downcast_ref();
-        spec.expect("a dependency is asked by the type it was made with")
+        self.dep(id)
+            .spec
+            .of()
+            .expect("a dependency is asked by the type it was made with")
     }
 
     pub(crate) fn memo<M: 'static>(&mut self, id: DepId) -> Option<&M> {
         let dep = self.slots[id as usize].as_ref()?;
-        let memo = dep.memo.as_ref()?.downcast_ref();
+        let memo: &dyn Any = &**dep.memo.as_ref()?;
+        let memo = memo.downcast_ref();
         self.counters.memo_hits += u64::from(memo.is_some());
         memo
     }

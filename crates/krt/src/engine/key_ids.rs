@@ -114,6 +114,15 @@ impl KeyIds {
         found.unwrap_or_else(|| state.insert(&self.hashing, key.clone()))
     }
 
+    /// There will be so many more keys.
+    pub(crate) fn expect(&self, more: usize) {
+        let mut state = self.state.write();
+        by_id::make_room(&mut state.texts, more);
+        if state.table.capacity() - state.table.len() < more {
+            state.make_room(&self.hashing, more);
+        }
+    }
+
     /// Gives an id to a key. Precondition: it has none.
     pub(crate) fn insert(&self, key: Key) -> u32 {
         self.state.write().insert(&self.hashing, key)
@@ -178,17 +187,22 @@ impl State {
         self.table.find(hash, is).copied()
     }
 
+    /// A table that grows by itself goes by its own order. In that of the ids, texts follow each other in memory as they were made.
+    fn make_room(&mut self, hashing: &Hashing, more: usize) {
+        let mut table = HashTable::with_capacity(self.table.len() + more);
+        for (id, text) in (0..).zip(&self.texts) {
+            if let Some(text) = text {
+                let hash = hashing.key(KeyRef::Plain(text));
+                table.insert_unique(hash, id, |_| unreachable!("there is room for all"));
+            }
+        }
+        self.table = table;
+    }
+
     fn insert(&mut self, hashing: &Hashing, key: Key) -> u32 {
         let hash_of = |text: &Option<Arc<str>>| text.as_ref().map(|text| hashing.key(KeyRef::Plain(text)));
         if self.table.len() == self.table.capacity() {
-            // A table that grows by itself goes by its own order. In that of the ids, texts follow each other in memory as they were made.
-            let mut table = HashTable::with_capacity(self.table.len() * 3 / 2 + 1);
-            for (id, text) in (0..).zip(&self.texts) {
-                if let Some(hash) = hash_of(text) {
-                    table.insert_unique(hash, id, |_| unreachable!("there is room for all"));
-                }
-            }
-            self.table = table;
+            self.make_room(hashing, self.table.len() / 2 + 1);
         }
         let id = match self.free.pop() {
             Some(id) => id,

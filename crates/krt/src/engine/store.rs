@@ -121,13 +121,13 @@ impl<T: Send + Sync + 'static> Store<T> {
         usize::from(self.get(id).is_some())
     }
 
-    /// The same of its object.
-    pub(crate) fn peek_deep(&self, id: u32) -> usize {
-        self.get(id).map_or(0, Arc::strong_count)
-    }
-
     pub(crate) fn has_key(&self, id: u32, key: KeyRef<'_>) -> bool {
         self.keys.read().get(id).is_some_and(|own| key.is(own))
+    }
+
+    /// One more than the greatest id that was given out.
+    pub(crate) fn ids(&self) -> usize {
+        self.values.len()
     }
 
     /// All objects, with their ids.
@@ -142,6 +142,13 @@ impl<T: Send + Sync + 'static> Store<T> {
         let id = self.keys.reserve(key);
         self.make_room(id);
         id
+    }
+
+    /// There will be so many more objects.
+    pub(crate) fn expect(&mut self, more: usize) {
+        by_id::make_room(&mut self.values, more);
+        self.delta.reserve(more);
+        self.keys.expect(more);
     }
 
     /// Has room for the value of an id, and of all before it.

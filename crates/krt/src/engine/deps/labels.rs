@@ -224,6 +224,21 @@ impl LabelSets {
         moved
     }
 
+    /// Reads of a set what [`is_set`](Self::is_set) needs: the set, its pairs, their texts, by how many references are followed.
+    pub(super) fn peek(&self, set: SetId, depth: usize) -> usize {
+        let set = self.sets.get(set);
+        let first = |text: &str| text.as_bytes().first().map_or(0, |byte| usize::from(*byte));
+        let pairs = set.pairs.iter().take(2).map(|(pair, _)| match depth {
+            0 => *pair as usize,
+            1 => self.pairs.get(*pair).key as usize,
+            _ => {
+                let pair = self.pairs.get(*pair);
+                first(&pair.value) ^ first(&self.keys.get(pair.key).text)
+            }
+        });
+        pairs.fold(0, |seen, one| seen ^ one)
+    }
+
     /// Whether a set is of exactly these labels.
     pub(super) fn is_set(&self, set: SetId, labels: &Labels) -> bool {
         let pairs = &self.sets.get(set).pairs;

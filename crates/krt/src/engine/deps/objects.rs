@@ -187,7 +187,7 @@ impl Deps {
     /// Posts the objects by what a dependency filters by, if they are not yet.
     fn post<T: Send + Sync + 'static>(&mut self, dep: DepId, store: &Store<T>) {
         let own = self.slots[dep as usize].as_ref().expect("a dependency that is asked");
-        let spec = own.spec.downcast_ref::<Spec<T>>();
+        let spec = own.spec.of::<T>();
         let conditions = spec.map(|spec| &spec.conditions[..]).unwrap_or_default();
         if conditions.iter().any(|one| matches!(one, Condition::Keys(_))) {
             return;

@@ -85,7 +85,7 @@ impl Deps {
             dep.seen = self.looks;
             self.counters.asked += 1;
             let concerned = panics::contain(|| {
-                let spec: &Spec<T> = dep.spec.downcast_ref()?;
+                let spec: &Spec<T> = dep.spec.of()?;
                 Some(is_concerned(spec, key, old, new))
             });
             if !matches!(concerned, Ok(Some(false))) {

@@ -217,7 +217,7 @@ impl Deps {
     /// The dependency that differs from this one only in its cut.
     fn twin<T: Send + Sync + 'static>(&mut self, dep: DepId, cut: Cut) -> Option<DepId> {
         let own = self.dep(dep);
-        let spec: &Spec<T> = own.spec.downcast_ref()?;
+        let spec: &Spec<T> = own.spec.of()?;
         let (consumer, source, base) = (own.consumer, own.source, own.base);
         let hash = self.cut_hash(base, &cut);
         // Environments of closures are compared by the user's code. If that panics, the two stay apart.
@@ -226,7 +226,7 @@ impl Deps {
             let other = self.dep(*id);
             (other.consumer, other.source) == (consumer, source)
                 && other.cut == cut
-                && other.spec.downcast_ref().is_some_and(is_twin)
+                && other.spec.of().is_some_and(is_twin)
         };
         let memo = own.memo.clone();
         let found = self.table.find(hash, is).copied();

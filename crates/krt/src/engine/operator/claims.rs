@@ -77,6 +77,12 @@ impl<O: Send + Sync + 'static> Claims<O> {
         }
     }
 
+    /// Makes room for so many more outputs at once.
+    pub(super) fn make_room(&mut self, more: usize) {
+        by_id::make_room(&mut self.outputs, more);
+        self.touched.reserve(more);
+    }
+
     /// It is the next input's turn: it claims all its outputs, then takes back what it does not claim any more.
     pub(super) fn begin(&mut self) {
         self.turn += 1;
@@ -86,6 +92,12 @@ impl<O: Send + Sync + 'static> Claims<O> {
         let index = output as usize;
         by_id::lengthen(&mut self.outputs, index + 1, || Claim::NONE);
         &mut self.outputs[index]
+    }
+
+    /// Reads what is known of an output. See [`by_id::warm`].
+    pub(super) fn peek(&self, output: u32) -> usize {
+        let claim = self.outputs.get(output as usize);
+        usize::from(claim.is_some_and(|claim| claim.owner().is_some()))
     }
 
     fn edit(&mut self, store: &Store<O>, output: u32) -> &mut Touched<O> {
@@ -112,8 +124,9 @@ impl<O: Send + Sync + 'static> Claims<O> {
         &mut self.touched[place]
     }
 
-    /// Whether nobody but this input claims an output.
-    fn is_alone(&self, own: Claim, output: u32, input: u32) -> bool {
+    /// Whether nobody but this input claims an output, in this epoch as in those before.
+    pub(super) fn owns(&self, output: u32, input: u32) -> bool {
+        let own = self.outputs[output as usize];
         own.owner() == Some(input) && (self.contested.is_empty() || !self.contested.contains_key(&output))
     }
 
@@ -137,12 +150,13 @@ impl<O: Send + Sync + 'static> Claims<O> {
     /// An input claims an output, or changes what it claims it to be. What it claims twice in one turn is what it claimed first;
     /// returns whether this is the first time.
     pub(super) fn claim(&mut self, store: &Store<O>, output: u32, input: u32, value: Arc<O>) -> bool {
-        let (turn, own) = (self.turn, *self.output(output));
+        let turn = self.turn;
+        self.output(output);
         if self.is_claimed(output) {
             panics::drop_each([value]);
             return false;
         }
-        if self.is_alone(own, output, input) {
+        if self.owns(output, input) {
             // What it claimed before does not matter.
             self.touch(output, smallvec![(input, value)]).turn = turn;
             return true;

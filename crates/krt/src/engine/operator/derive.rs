@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 
 use super::super::by_id;
 use super::super::cycles::Path;
-use super::super::deps::{Deps, NO_LINK};
+use super::super::deps::{self, Deps, NO_LINK};
 use super::super::graph::Graph;
 use super::super::id::id32;
 use super::super::node::{Awaited, Operator, Run, Step};
@@ -46,6 +46,9 @@ pub(crate) enum Input<I: Keyed> {
 
 /// How many inputs are [looked ahead](Derive::warm) at.
 const WARMED: usize = 32;
+
+/// Of fewer inputs, all that is known is taken to be near already.
+const FEW: usize = 4_096;
 
 const NOT_STAGED: u32 = u32::MAX;
 
@@ -216,7 +219,11 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
             }
             self.started = true;
             match source {
-                Some(source) => source.iter().for_each(|(id, _)| self.mark_dirty(id)),
+                Some(source) => {
+                    by_id::lengthen(&mut self.states, source.ids(), State::new);
+                    self.dirty.reserve(source.ids());
+                    source.iter().for_each(|(id, _)| self.mark_dirty(id));
+                }
                 None => self.mark_dirty(0),
             }
         } else if self.taken != run.epoch
@@ -261,7 +268,8 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
                 let key = output.key();
                 assert!(!key.is_empty(), "the key of an output is empty");
                 let key = match previous.get(place) {
-                    Some(id) if store.has_key(id, key) => OutputKey::Same(id),
+                    // The output before is compared next anyway, its key's text is elsewhere.
+                    Some(id) if store.get(id).is_some_and(|old| old.key() == key) => OutputKey::Same(id),
                     // Mostly an output has the key of its input, and then shares it.
                     _ => {
                         let shared = source.and_then(|source| source.keys().share(input, key));
@@ -382,16 +390,29 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
         }
     }
 
-    /// Has what the next inputs need near.
-    fn warm(&self, next: usize, store: &Store<O>, deps: &Deps) {
+    /// Has what the next inputs need near, one reference after the other of all of them.
+    fn warm(&self, next: usize, source: Option<&Store<I>>, store: &Store<O>, deps: &Deps) {
         let inputs = self.dirty[next..].iter().take(WARMED);
-        let states = inputs.map(|input| &self.states[*input as usize]);
-        by_id::warm(
-            states
-                .clone()
-                .map(|own| store.peek(own.outputs.first) ^ deps.peek(own.chain)),
-        );
-        by_id::warm(states.map(|own| store.peek_deep(own.outputs.first) ^ deps.peek_deep(own.chain)));
+        let states = || inputs.clone().map(|input| &self.states[*input as usize]);
+        let objects = || inputs.clone().filter_map(|input| source?.get(*input));
+        let outputs = || states().filter_map(|own| store.get(own.outputs.first));
+        if let Some(source) = source {
+            by_id::warm(inputs.clone().map(|input| source.peek(*input)));
+        }
+        by_id::warm(states().map(|own| {
+            let output = own.outputs.first;
+            store.peek(output) ^ self.claims.peek(output) ^ deps.peek(own.chain, 0)
+        }));
+        by_id::warm(outputs().map(Arc::strong_count));
+        // It is users who say what the key of an object is. If that panics, it will for the input, too.
+        let keys = panics::contain(|| {
+            by_id::warm(objects().map(|object| object.key().peek()));
+            by_id::warm(outputs().map(|output| output.key().peek()));
+        });
+        drop(keys);
+        for depth in 1..=deps::DEPTH {
+            by_id::warm(states().map(|own| deps.peek(own.chain, depth)));
+        }
     }
 
     fn stage(&mut self, input: u32, outputs: Staged<O>) {
@@ -404,12 +425,24 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
         }
     }
 
-    /// Replaces the claims of all staged inputs, then decides each key.
+    /// Replaces the claims of all staged inputs, then decides each key. Nearly all inputs claim what they claimed before, which is left
+    /// for last: if nobody else claims it either, there is nothing to decide.
     fn apply(&mut self, store: &mut Store<O>, source: Option<&Store<I>>) {
+        if !self.synced {
+            let staged = self.staged.iter().flat_map(|(_, staged)| staged);
+            let new = staged.filter(|(key, _)| matches!(key, OutputKey::New(_))).count();
+            store.expect(new);
+            self.claims.make_room(new);
+        }
         let key_of = |input| source.and_then(|source| source.keys().text(input));
-        for (input, staged) in self.staged.drain(..) {
+        for (input, staged) in &mut self.staged {
+            let input = *input;
             let state = &mut self.states[input as usize];
             state.staged = NOT_STAGED;
+            if is_usual(staged, &state.outputs) {
+                continue;
+            }
+            let staged = std::mem::take(staged);
             let mut outputs = OutputIds::new();
             self.claims.begin();
             for (key, value) in staged {
@@ -429,6 +462,17 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
                 self.claims.decide(store, self.equal, key_of);
             }
         }
+        for (input, staged) in self.staged.drain(..) {
+            for (key, value) in staged {
+                let OutputKey::Same(output) = key else { continue };
+                if self.claims.owns(output, input) {
+                    store.update(output, Some(value), self.equal);
+                } else {
+                    self.claims.begin();
+                    self.claims.claim(store, output, input, value);
+                }
+            }
+        }
         spare::keep(&mut self.staged);
         let conflicts = self.claims.decide(store, self.equal, key_of);
         if conflicts > 0 {
@@ -436,6 +480,11 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
             tracing::warn!(collection = %self.counters.name, keys = conflicts, "several inputs claim one key");
         }
     }
+}
+
+/// Whether an input has the one output that it had before.
+fn is_usual<O>(staged: &Staged<O>, before: &OutputIds) -> bool {
+    matches!(&staged[..], [(OutputKey::Same(output), _)] if before.first == *output && before.others.is_none())
 }
 
 /// An input that is to run.
@@ -479,10 +528,11 @@ impl<I: Keyed, O: Keyed> Operator<O> for Derive<I, O> {
             Input::Constant(object) => Some(Arc::clone(object)),
             Input::Collection(_) => None,
         };
+        self.staged.reserve(self.dirty.len());
         let mut next = 0;
         while let Some(input) = self.dirty.get(next).copied() {
-            if next % WARMED == 0 {
-                self.warm(next, store, run.deps);
+            if next % WARMED == 0 && self.states.len() >= FEW {
+                self.warm(next, source, store, run.deps);
             }
             let object = match source {
                 Some(source) => source.get(input),

@@ -310,3 +310,29 @@ impl<T: Send + Sync + 'static> Operator<T> for Source<T> {
         self.same
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_is_bounded_by_the_number_of_keys() {
+        let hashing = Hashing::weak();
+        let mut buffer = SourceBuffer::new(&hashing, true);
+        let set = |buffer: &mut SourceBuffer<u32>, key: &str, value| {
+            let hash = hashing.key(key.into());
+            drop(buffer.set_lent(hash, key.into(), Arc::new(value), Touch::IfDifferent));
+        };
+        set(&mut buffer, "old", 0);
+        drop(buffer.take());
+        for value in 0..100 {
+            for key in ["old", "new"] {
+                set(&mut buffer, key, value);
+                drop(buffer.delete(hashing.key(key.into()), key.into()));
+            }
+        }
+        assert_eq!(buffer.lists.writes.len(), 2);
+        assert_eq!(buffer.lists.replaced.len(), 1, "what the engine had");
+        assert_eq!(buffer.live(), 2);
+    }
+}
