@@ -8,8 +8,10 @@
 //! whole. A run that fetched what is not final leaves only its new edges behind: the node goes up and goes on from
 //! that input.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use super::super::by_id;
@@ -50,81 +52,67 @@ const WARMED: usize = 32;
 /// Of fewer inputs, all that is known is taken to be near already.
 const FEW: usize = 4_096;
 
-const NOT_STAGED: u32 = u32::MAX;
-
-/// The outputs of an input, by id. Nearly always there is one: each input has a list like this.
-struct OutputIds {
-    /// Invariant: `NO_OUTPUT` iff there is none.
-    first: u32,
-    #[expect(
-        clippy::box_collection,
-        reason = "8 bytes for each input that has one output, in the place of 24"
-    )]
-    others: Option<Box<Vec<u32>>>,
-}
-
 const NO_OUTPUT: u32 = u32::MAX;
 
-impl OutputIds {
-    fn new() -> Self {
-        Self {
-            first: NO_OUTPUT,
-            others: None,
-        }
-    }
-
-    fn push(&mut self, output: u32) {
-        if self.first == NO_OUTPUT {
-            self.first = output;
-        } else {
-            self.others.get_or_insert_default().push(output);
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.first == NO_OUTPUT
-    }
-
-    fn iter(&self) -> impl Iterator<Item = u32> {
-        let first = (self.first != NO_OUTPUT).then_some(self.first);
-        first
-            .into_iter()
-            .chain(self.others.iter().flat_map(|others| others.iter().copied()))
-    }
-
-    fn get(&self, place: usize) -> Option<u32> {
-        match place.checked_sub(1) {
-            None => (self.first != NO_OUTPUT).then_some(self.first),
-            Some(place) => self.others.as_ref()?.get(place).copied(),
-        }
-    }
-}
-
-/// What is known of an input.
+/// What is known of an input. There is one for each, so it is small: what few inputs have is elsewhere.
 struct State {
-    /// Its outputs, as applied.
-    outputs: OutputIds,
+    /// The first one of its outputs, as applied, or `NO_OUTPUT`. The others are in `others`.
+    first: u32,
     /// Its dependencies: see [`Deps::commit`].
     chain: u32,
-    /// Its place in `staged`.
-    staged: u32,
-    /// Invariant: whether it is in `dirty`.
-    is_dirty: bool,
-    /// A cycle was refused to it.
-    is_refused: bool,
+    due: Due,
 }
 
 impl State {
     fn new() -> Self {
         Self {
-            outputs: OutputIds::new(),
+            first: NO_OUTPUT,
             chain: NO_LINK,
-            staged: NOT_STAGED,
-            is_dirty: false,
-            is_refused: false,
+            due: Due::NOTHING,
         }
     }
 }
+
+/// What an epoch has yet to do for an input, as one number.
+#[derive(Clone, Copy)]
+struct Due(u32);
+
+impl Due {
+    /// Nothing is staged, and it need not run.
+    const NOTHING: Self = Self(Self::PLACE);
+    /// Invariant: set iff it is in `dirty`.
+    const DIRTY: u32 = 1 << 31;
+    /// The place in `staged`; all ones for none.
+    const PLACE: u32 = Self::DIRTY - 1;
+
+    fn is_dirty(self) -> bool {
+        self.0 & Self::DIRTY != 0
+    }
+
+    /// Returns whether it was dirty before.
+    fn set_dirty(&mut self, dirty: bool) -> bool {
+        let before = self.is_dirty();
+        self.0 = self.0 & Self::PLACE | if dirty { Self::DIRTY } else { 0 };
+        before
+    }
+
+    fn place(self) -> Option<usize> {
+        let place = self.0 & Self::PLACE;
+        (place != Self::PLACE).then_some(place as usize)
+    }
+
+    /// # Panics
+    ///
+    /// If two billion inputs have results at once, which do not fit into memory.
+    fn set_place(&mut self, place: Option<usize>) {
+        let place = place.map_or(Self::PLACE, id32);
+        assert!(place <= Self::PLACE, "too many inputs");
+        self.0 = self.0 & Self::DIRTY | place;
+    }
+}
+
+/// The outputs of those inputs that have more than one, but for the first one. Invariant: no list is empty.
+type Others = HashMap<u32, Vec<u32>, foldhash::fast::RandomState>;
 
 /// The key of an output: compared with the previous one at the same place before anything is hashed.
 enum OutputKey {
@@ -141,6 +129,9 @@ pub(crate) struct Derive<I: Keyed, O> {
     equal: Equal<O>,
     /// By the input's id.
     states: Vec<State>,
+    others: Others,
+    /// The inputs to which a cycle was refused.
+    refused: BTreeSet<u32>,
     dirty: Vec<u32>,
     staged: Vec<(u32, Staged<O>)>,
     claims: Claims<O>,
@@ -186,6 +177,8 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
             transform,
             equal,
             states: Vec::new(),
+            others: Others::default(),
+            refused: BTreeSet::new(),
             dirty: Vec::new(),
             staged: Vec::new(),
             claims: Claims::new(),
@@ -206,7 +199,7 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
     }
 
     fn mark_dirty(&mut self, input: u32) {
-        if !std::mem::replace(&mut self.state(input).is_dirty, true) {
+        if !self.state(input).due.set_dirty(true) {
             self.dirty.push(input);
         }
     }
@@ -257,7 +250,16 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
         run.deps.begin_run();
         let shared = run.shared;
         let mut context = Context::new(run, &mut self.scratch, self.states[index].chain);
-        let previous = &self.states[index].outputs;
+        let first = self.states[index].first;
+        let others = if self.others.is_empty() {
+            None
+        } else {
+            self.others.get(&input)
+        };
+        let previous = |place: usize| match place.checked_sub(1) {
+            None => (first != NO_OUTPUT).then_some(first),
+            Some(place) => others?.get(place).copied(),
+        };
         let transform = &self.transform;
         let hashing = &shared.hashing;
         let result = panics::contain(|| {
@@ -267,7 +269,7 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
             for (place, output) in outputs.into_iter().enumerate() {
                 let key = output.key();
                 assert!(!key.is_empty(), "the key of an output is empty");
-                let key = match previous.get(place) {
+                let key = match previous(place) {
                     // The output before is compared next anyway, its key's text is elsewhere.
                     Some(id) if store.get(id).is_some_and(|old| old.key() == key) => OutputKey::Same(id),
                     // Mostly an output has the key of its input, and then shares it.
@@ -331,7 +333,7 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
         run.awaited.extend(awaited);
         self.allow(input, run);
         if !cycles.is_empty() {
-            self.states[input as usize].is_refused = true;
+            self.refused.insert(input);
             Counters::add(&self.counters.cycles, 1);
             let key = self.key_of(asked);
             for path in &cycles {
@@ -347,9 +349,9 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
     /// Whether the input's last accepted run gave anything.
     fn has_outputs(&self, input: u32) -> bool {
         let state = &self.states[input as usize];
-        match self.staged.get(state.staged as usize) {
-            Some((_, staged)) => !staged.is_empty(),
-            None => !state.outputs.is_empty(),
+        match state.due.place() {
+            Some(place) => !self.staged[place].1.is_empty(),
+            None => state.first != NO_OUTPUT,
         }
     }
 
@@ -385,7 +387,7 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
 
     /// Forgets that a cycle was refused to an input.
     fn allow(&mut self, input: u32, run: &mut Run<'_>) {
-        if std::mem::take(&mut self.states[input as usize].is_refused) {
+        if self.refused.remove(&input) {
             run.cycles.allow(run.node, input);
         }
     }
@@ -395,12 +397,12 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
         let inputs = self.dirty[next..].iter().take(WARMED);
         let states = || inputs.clone().map(|input| &self.states[*input as usize]);
         let objects = || inputs.clone().filter_map(|input| source?.get(*input));
-        let outputs = || states().filter_map(|own| store.get(own.outputs.first));
+        let outputs = || states().filter_map(|own| store.get(own.first));
         if let Some(source) = source {
             by_id::warm(inputs.clone().map(|input| source.peek(*input)));
         }
         by_id::warm(states().map(|own| {
-            let output = own.outputs.first;
+            let output = own.first;
             store.peek(output) ^ self.claims.peek(output) ^ deps.peek(own.chain, 0)
         }));
         by_id::warm(outputs().map(Arc::strong_count));
@@ -416,11 +418,11 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
     }
 
     fn stage(&mut self, input: u32, outputs: Staged<O>) {
-        let place = self.states[input as usize].staged;
-        if let Some((_, staged)) = self.staged.get_mut(place as usize) {
-            panics::drop_each(std::mem::replace(staged, outputs));
+        let due = &mut self.states[input as usize].due;
+        if let Some(place) = due.place() {
+            panics::drop_each([std::mem::replace(&mut self.staged[place].1, outputs)]);
         } else {
-            self.states[input as usize].staged = id32(self.staged.len());
+            due.set_place(Some(self.staged.len()));
             self.staged.push((input, outputs));
         }
     }
@@ -438,26 +440,35 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
         for (input, staged) in &mut self.staged {
             let input = *input;
             let state = &mut self.states[input as usize];
-            state.staged = NOT_STAGED;
-            if is_usual(staged, &state.outputs) {
+            state.due.set_place(None);
+            let before = self.others.remove(&input).unwrap_or_default();
+            if is_usual(staged, state.first, &before) {
                 continue;
             }
             let staged = std::mem::take(staged);
-            let mut outputs = OutputIds::new();
+            let first = std::mem::replace(&mut state.first, NO_OUTPUT);
+            let mut others = Vec::new();
             self.claims.begin();
             for (key, value) in staged {
                 let output = match key {
                     OutputKey::Same(output) => output,
                     OutputKey::New(key) => store.reserve(&key),
                 };
-                if self.claims.claim(store, output, input, value) {
-                    outputs.push(output);
+                if !self.claims.claim(store, output, input, value) {
+                    continue;
+                }
+                if state.first == NO_OUTPUT {
+                    state.first = output;
+                } else {
+                    others.push(output);
                 }
             }
-            for output in state.outputs.iter() {
+            for output in outputs_of(first, &before) {
                 self.claims.retract(store, output, input);
             }
-            state.outputs = outputs;
+            if !others.is_empty() {
+                self.others.insert(input, others);
+            }
             if planted::has(Bug::ClaimsOneByOne) {
                 self.claims.decide(store, self.equal, key_of);
             }
@@ -482,9 +493,15 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
     }
 }
 
+/// The outputs of an input.
+fn outputs_of(first: u32, others: &[u32]) -> impl Iterator<Item = u32> {
+    let first = (first != NO_OUTPUT).then_some(first);
+    first.into_iter().chain(others.iter().copied())
+}
+
 /// Whether an input has the one output that it had before.
-fn is_usual<O>(staged: &Staged<O>, before: &OutputIds) -> bool {
-    matches!(&staged[..], [(OutputKey::Same(output), _)] if before.first == *output && before.others.is_none())
+fn is_usual<O>(staged: &Staged<O>, first: u32, others: &[u32]) -> bool {
+    matches!(&staged[..], [(OutputKey::Same(output), _)] if *output == first && others.is_empty())
 }
 
 /// An input that is to run.
@@ -554,7 +571,7 @@ impl<I: Keyed, O: Keyed> Operator<O> for Derive<I, O> {
                 Outcome::Outputs(outputs) => self.stage(input, outputs),
                 Outcome::Kept => {}
             }
-            self.states[input as usize].is_dirty = false;
+            self.states[input as usize].due.set_dirty(false);
             next += 1;
         }
         self.dirty.clear();
@@ -579,22 +596,32 @@ impl<I: Keyed, O: Keyed> Operator<O> for Derive<I, O> {
     #[cfg(test)]
     fn live(&self) -> Vec<usize> {
         let used = self.states.iter().filter(|state| state.chain != NO_LINK);
-        let outputs = self.states.iter().map(|state| state.outputs.iter().count());
-        vec![used.count(), outputs.sum(), self.staged.len(), self.claims.live()]
+        let first = self.states.iter().filter(|state| state.first != NO_OUTPUT).count();
+        let others = self.others.values().map(Vec::len).sum::<usize>();
+        vec![
+            used.count(),
+            first + others,
+            self.staged.len(),
+            self.refused.len(),
+            self.claims.live(),
+        ]
     }
 
     #[cfg(test)]
     fn check_invariants(&self, store: &Store<O>) {
         let mut claimed = std::collections::BTreeMap::<u32, Vec<u32>>::new();
         for (input, state) in (0..).zip(&self.states) {
-            for output in state.outputs.iter() {
+            let others = self.others.get(&input).map_or(&[][..], Vec::as_slice);
+            assert!(others.is_empty() || state.first != NO_OUTPUT);
+            for output in outputs_of(state.first, others) {
                 claimed.entry(output).or_default().push(input);
             }
-            assert_eq!(state.is_dirty, self.dirty.contains(&input));
-            if let Some((own, _)) = self.staged.get(state.staged as usize) {
-                assert_eq!(*own, input);
+            assert_eq!(state.due.is_dirty(), self.dirty.contains(&input));
+            if let Some(place) = state.due.place() {
+                assert_eq!(self.staged[place].0, input);
             }
         }
+        assert!(self.others.values().all(|others| !others.is_empty()));
         self.claims.check_invariants(store, &claimed);
         self.parked.check_invariants();
         assert!(
