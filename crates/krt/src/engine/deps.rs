@@ -436,9 +436,14 @@ impl Deps {
             assert!(!dep.links.is_empty(), "a dependency without inputs stayed");
             assert!(self.table.find(dep.hash, |other| *other == id).is_some());
             *edges.entry((dep.consumer, dep.source)).or_default() += 1;
+            let mut inputs = std::collections::BTreeSet::new();
             for (place, link) in (0..).zip(&dep.links) {
                 let link = &self.links[*link as usize];
                 assert_eq!((link.dep, link.position), (id, place));
+                assert!(
+                    inputs.insert((link.input, link.set)),
+                    "an input depends twice on the same"
+                );
                 if link.set != NO_SET {
                     assert_eq!(dep.cut, self.cut(dep.source, link.set), "an input is not with its like");
                 }

@@ -96,4 +96,20 @@ impl<V> Interned<V> {
         let entries = (0..).zip(&self.entries);
         entries.filter_map(|(id, entry)| entry.as_ref().map(|entry| (id, &entry.value, entry.holders)))
     }
+
+    #[cfg(test)]
+    pub(super) fn check_invariants(&self) {
+        let mut held = 0;
+        for (id, entry) in (0..).zip(&self.entries) {
+            let Some(entry) = entry else {
+                assert!(self.free.contains(&id), "a number is in use or free");
+                continue;
+            };
+            assert!(entry.holders > 0);
+            assert!(self.table.find(entry.hash, |other| *other == id).is_some());
+            held += 1;
+        }
+        assert_eq!(self.len(), held);
+        assert_eq!(self.free.len() + held, self.entries.len(), "a number is free once");
+    }
 }

@@ -300,6 +300,15 @@ impl LabelSets {
     /// `held` tells how often atoms are held by others than sets, and `links` which link asked with which set.
     #[cfg(test)]
     pub(super) fn check_invariants(&self, held: impl Fn(Atom) -> u32, links: impl Fn(u32) -> (SetId, u32)) {
+        self.sets.check_invariants();
+        self.pairs.check_invariants();
+        self.keys.check_invariants();
+        let counts = [
+            self.sets.iter().count(),
+            self.pairs.iter().count(),
+            self.keys.iter().count(),
+        ];
+        assert_eq!(self.len(), counts.iter().sum::<usize>());
         for (id, set, holders) in self.sets.iter() {
             assert_eq!(set.links.len(), holders as usize, "a set is held by its links alone");
             for (place, link) in (0..).zip(&set.links) {
@@ -316,5 +325,30 @@ impl LabelSets {
         for (id, key, holders) in self.keys.iter() {
             assert_eq!(holders, id32(key.pairs.len()) + held(Atom::Key(id)));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::super::super::postings::EVERYBODY;
+    use super::*;
+
+    // Equal numbers do no harm but to make somebody look in vain; that of everybody would make each selector looked at.
+    #[test]
+    fn each_atom_has_a_number_of_its_own() {
+        let atoms = (0..50).flat_map(|id| [Atom::Pair(id), Atom::Key(id)]);
+        let numbers: BTreeSet<u64> = atoms.map(Atom::number).collect();
+        assert_eq!(numbers.len(), 100);
+        assert!(!numbers.contains(&EVERYBODY));
+    }
+
+    #[test]
+    fn pairs_are_told_apart_before_their_texts_are_compared() {
+        let labels = LabelSets::new(Hashing::new());
+        let hashes = [(0, "a"), (0, "b"), (1, "a"), (1, "b")].map(|(key, value)| labels.pair_hash(key, value));
+        assert_eq!(BTreeSet::from(hashes).len(), 4);
+        assert_eq!(labels.pair_hash(1, "b"), hashes[3]);
     }
 }
