@@ -211,3 +211,35 @@ fn labels_from_the_data_are_followed_as_they_are_now() {
     assert_eq!(seen, ["b | ", "-", "b d | d", " | ", "-", " | e"]);
     assert_eq!(watch.dependencies(), 2);
 }
+
+// [K9] the same question, asked of another collection than the last time, is another one
+#[test]
+fn a_fetch_that_moves_to_another_collection_is_followed_there() {
+    let mut rig = Rig::new();
+    let [left, right] = ["left", "right"].map(|name| items(&rig, name, &[("a", 1)]));
+    let input = items(&rig, "input", &[("i", 0)]);
+    let log = Log::default();
+    let (both, seen) = ([left.clone(), right.clone()], log.clone());
+    let _out = rig.krt.collection("out", &input, move |cx, item| {
+        let from = &both[usize::try_from(item.value % 2).unwrap()];
+        let one = cx.fetch_one(from.query().key("a"));
+        seen.add(one.map_or(-1, |one| one.value).to_string());
+        None::<Item>
+    });
+    rig.settle();
+    let mut after = |change: &dyn Fn()| {
+        change();
+        rig.settle();
+        log.take().join(" ")
+    };
+    let seen = [
+        after(&|| right.update(Item::new("a", 2))),
+        after(&|| input.update(Item::new("i", 1))),
+        after(&|| left.update(Item::new("a", 3))),
+        after(&|| right.update(Item::new("a", 4))),
+        after(&|| input.update(Item::new("i", 2))),
+        after(&|| right.update(Item::new("a", 5))),
+        after(&|| left.update(Item::new("a", 6))),
+    ];
+    assert_eq!(seen, ["1", "2", "", "4", "3", "", "6"]);
+}

@@ -340,6 +340,56 @@ fn postings_go_with_the_last_one_who_needs_them() {
     assert_eq!(rig.stepper.dependencies()[3], needed);
 }
 
+// No labels leave out nobody: that is not worth a row for each label of each object.
+#[test]
+fn a_filter_by_no_labels_needs_no_postings() {
+    let asked = Asked::new(|cx, all| cx.fetch(all.query().labels(&Labels::new())));
+    assert_eq!(asked.log.take(), ["1000"]);
+    assert_eq!(asked.rig.stepper.dependencies()[3], 1, "the source alone");
+}
+
+// [K10] what one input found is given to all that ask the same; and who asks twice depends on it once
+#[test]
+fn inputs_that_ask_the_same_share_what_one_of_them_found() {
+    let mut rig = Rig::with_strong_hashes();
+    let others = thousand(&rig);
+    let inputs = rig
+        .krt
+        .static_collection("inputs", (0..10).map(|n| Item::new(&format!("i{n}"), n)));
+    let _out = rig.krt.collection("out", &inputs, move |cx, _| {
+        let once = cx.fetch(others.query().name("n7")).len();
+        let twice = cx.fetch(others.query().name("n7")).len();
+        (once != twice).then(|| Item::new("different", 0))
+    });
+    rig.settle();
+    let counters = rig.stepper.engine().deps().counters;
+    assert_eq!((counters.memo_misses, counters.memo_hits, counters.looked), (1, 19, 2));
+    assert_eq!(rig.stepper.dependencies()[..2], [1, 10]);
+}
+
+// [K10] a run that asks what it asked the last time finds its dependencies by that, and nothing is hashed for it
+#[test]
+fn a_run_that_asks_the_same_is_known_by_what_it_asked_before() {
+    let own = labels(&[("app", "app-7"), ("all", "yes")]);
+    let mut asked = Asked::new(move |cx, all| {
+        let is_there = cx.has_key(all, "ns-0/n0");
+        cx.fetch(all.query().selecting(&own));
+        if is_there {
+            cx.fetch(all.query().name("n7"))
+        } else {
+            cx.fetch(all.query().name("n8"))
+        }
+    });
+    assert_eq!(asked.counters().asked_again, 0);
+    asked.others.delete("ns-7/n3");
+    asked.rig.settle();
+    assert_eq!(asked.counters().asked_again, 3);
+    asked.others.delete("ns-0/n0");
+    asked.rig.settle();
+    assert_eq!(asked.counters().asked_again, 5, "the name is another one");
+    assert_eq!(asked.log.take(), ["2", "2", "2"]);
+}
+
 /// How many dependencies are asked whether it concerns them that one of fifty objects changes, while each of fifty inputs fetches what
 /// has its own namespace, name, labels and values; and who of them runs.
 fn asked(fetch: impl Fn(Narrow<'_, '_>, &Item) -> Fetched<Item> + Send + Sync + 'static) -> (u64, Vec<String>) {
