@@ -364,3 +364,34 @@ impl<K: IndexKey, T: Send + Sync + 'static> StoreIndex<T> for TypedIndex<K, T> {
         assert!(self.values.len() >= self.postings.iter().filter(|posting| !posting.is_empty()).count());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A sweep looks at all values, so it has to be paid by as many that came since the last one.
+    #[test]
+    fn values_that_nobody_holds_are_swept_when_they_are_as_many_as_others() {
+        let values = Values::<u32, ()>::new(Hashing::new(), Arc::new(|(), _| {}));
+        let lengths = |asked: std::ops::Range<u32>| -> Vec<usize> {
+            let length = |value| {
+                assert!(values.intern(&value).id < 200, "ids are used again");
+                values.len()
+            };
+            asked.map(length).collect()
+        };
+        let few = lengths(0..500);
+        assert_eq!((few.iter().max(), few.last()), (Some(&64), Some(&(499 % 64 + 1))));
+        let held: Vec<_> = (1000..1100).map(|value| values.intern(&value)).collect();
+        let more = lengths(2000..3000);
+        assert_eq!(more.iter().max(), Some(&200));
+        assert_eq!(more.iter().filter(|length| **length == 101).count(), 11);
+        assert!(
+            held.iter()
+                .zip(1000..)
+                .all(|(held, value)| values.intern(&value).id == held.id)
+        );
+        drop(held);
+        assert_eq!(lengths(3000..3100).iter().min(), Some(&1));
+    }
+}

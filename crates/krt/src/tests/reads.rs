@@ -165,6 +165,82 @@ fn a_lookup_finds_what_is_there_before_and_after_the_index_is_kept() {
     assert_eq!(ones(&late), ["a", "c"]);
 }
 
+// The same of an index that is told its values by reference.
+#[test]
+fn a_lookup_finds_values_that_were_lent() {
+    let mut rig = Rig::new();
+    let source = items(&rig, "source", &[("x/a", 1), ("y/b", 2), ("x/c", 3)]);
+    rig.settle();
+    let by_part = source
+        .index_into("part", |item: &Item, keys: &mut crate::Keys<'_, String>| {
+            keys.push_ref(item.ns.as_str());
+            keys.push_ref(item.name.as_str());
+        })
+        .unwrap();
+    let found = |part: &str| names(&by_part.lookup(part));
+    let expected = ["x/a x/c", "y/b", "x/a", ""];
+    assert_eq!(["x", "y", "a", "z"].map(found), expected, "the engine has not seen it");
+    rig.settle();
+    assert_eq!(["x", "y", "a", "z"].map(found), expected);
+    assert_eq!(["x", "y", "a", "z"].map(found), expected, "it is kept for lookups");
+    source.stop();
+    rig.settle();
+    assert_eq!(["x", "y", "a", "z"].map(found), expected);
+}
+
+fn names(items: &[Arc<Item>]) -> String {
+    let names: Vec<_> = items.iter().map(|item| item.key().to_string()).collect();
+    names.join(" ")
+}
+
+// The first lookup has the index kept for those that follow, which ask only the objects that they find.
+#[test]
+fn a_lookup_looks_at_every_object_but_once() {
+    let mut rig = Rig::with_strong_hashes();
+    let source = rig
+        .krt
+        .static_collection("source", (0..100).map(|n| Item::new(&format!("k{n}"), n)));
+    let log = Log::default();
+    let calls = log.clone();
+    let by_digit = source
+        .index_by("digit", move |item| {
+            calls.add(&*item.name);
+            item.value % 10
+        })
+        .unwrap();
+    let looked = |rig: &mut Rig| {
+        rig.settle();
+        log.take();
+        assert_eq!(by_digit.lookup(&3).len(), 10);
+        log.take().len()
+    };
+    assert_eq!([looked(&mut rig), looked(&mut rig)], [100, 10]);
+    source.update(Item::new("k3", 4));
+    source.update(Item::new("k4", 3));
+    assert_eq!(looked(&mut rig), 10);
+    source.stop();
+    assert_eq!(looked(&mut rig), 100, "what was stopped keeps no indexes");
+}
+
+// [K33] each time a pin goes, what was kept for it alone goes
+#[test]
+fn versions_go_with_each_pin_that_saw_them() {
+    let mut rig = Rig::new();
+    let source = items(&rig, "source", &[("a", 0)]);
+    let other = items(&rig, "other", &[("b", 0)]);
+    rig.settle();
+    for value in 1..5 {
+        let pin = rig.krt.snapshot();
+        source.update(Item::new("a", value));
+        rig.settle();
+        assert_eq!((source.retained(), other.retained()), (1, 0));
+        assert_eq!(pin.get(&source, "a").unwrap().value, value - 1);
+        drop(pin);
+        rig.settle();
+        assert_eq!((source.retained(), other.retained()), (0, 0));
+    }
+}
+
 // A clone of a singleton is one.
 #[test]
 fn a_singleton_that_is_cloned_is_read_and_set_as_before() {
