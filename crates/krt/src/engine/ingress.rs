@@ -370,3 +370,109 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// Counts how often its time was up.
+    struct Clock(Arc<AtomicUsize>);
+
+    impl Buffer for Clock {
+        fn as_any(&mut self) -> &mut dyn Any {
+            self
+        }
+
+        fn live(&self) -> usize {
+            0
+        }
+
+        fn take(&mut self) -> Box<dyn Any + Send> {
+            Box::new(())
+        }
+
+        fn time_is_up(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    const fn seconds(number: u64) -> Duration {
+        Duration::from_secs(number)
+    }
+
+    fn source(state: &mut State) -> (NodeId, Arc<AtomicUsize>) {
+        let up = Arc::new(AtomicUsize::new(0));
+        let (node, _) = state.new_node();
+        assert!(state.add_source(node, Box::new(Clock(Arc::clone(&up)))).is_none());
+        (node, up)
+    }
+
+    fn changed(state: &mut State) -> Vec<NodeId> {
+        state.take().changes.iter().map(|(node, _)| *node).collect()
+    }
+
+    #[test]
+    fn a_timeout_counts_from_the_first_time_that_is_told_after_it() {
+        let mut state = State::default();
+        let [(one, first), (other, second)] = [(); 2].map(|()| source(&mut state));
+        assert_eq!(changed(&mut state), [one, other]);
+        assert_eq!(state.pass(seconds(5)), None, "nobody waits");
+        state.add_timeout(one, seconds(10));
+        assert_eq!(state.pass(seconds(7)), Some(seconds(10)));
+        state.add_timeout(other, seconds(4));
+        assert_eq!(state.pass(seconds(9)), Some(seconds(4)), "the next one");
+        assert!(!state.has_work());
+        assert_eq!(state.pass(seconds(13)), Some(seconds(4)));
+        assert_eq!(changed(&mut state), [other]);
+        assert_eq!(state.pass(seconds(17)), None);
+        assert_eq!(changed(&mut state), [one]);
+        assert_eq!(state.pass(seconds(99)), None);
+        assert_eq!(changed(&mut state), Vec::new());
+        assert_eq!([&first, &second].map(|up| up.load(Ordering::Relaxed)), [1, 1]);
+    }
+
+    #[test]
+    fn a_timeout_of_a_source_that_is_written_to_has_it_taken_once() {
+        let mut state = State::default();
+        let (node, up) = source(&mut state);
+        state.add_timeout(node, seconds(1));
+        state.pass(seconds(0));
+        assert_eq!(state.pass(seconds(1)), None);
+        assert_eq!(changed(&mut state), [node]);
+        assert_eq!(up.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn timeouts_go_with_their_sources_and_with_the_end() {
+        let ingress = Ingress::default();
+        let up = ingress.look(|state| {
+            let [(stopped, first), (gone, second), (kept, third)] = [(); 3].map(|()| source(state));
+            for (node, after) in [(stopped, 2), (gone, 3), (kept, 9)] {
+                state.add_timeout(node, seconds(after));
+            }
+            assert_eq!(state.pass(seconds(1)), Some(seconds(2)));
+            drop(state.stop(stopped));
+            drop(state.free(gone));
+            assert_eq!(state.pass(seconds(2)), Some(seconds(8)));
+            [first, second, third]
+        });
+        assert!(!ingress.is_closed());
+        drop(ingress.close());
+        assert!(ingress.is_closed());
+        ingress.look(|state| {
+            state.add_timeout(NodeId(2), seconds(1));
+            assert_eq!(state.pass(seconds(100)), None);
+            let clock = Box::new(Clock(Arc::default()));
+            assert!(
+                state.add_source(NodeId(2), clock).is_some(),
+                "nothing is accepted any more"
+            );
+            assert!(state.push(Operation::Release(NodeId(2))).is_some());
+        });
+        assert_eq!(up.map(|up| up.load(Ordering::Relaxed)), [0, 0, 0]);
+        assert!(ingress.wait(|| seconds(0)).is_none());
+    }
+}

@@ -315,6 +315,73 @@ impl<T: Send + Sync + 'static> Operator<T> for Source<T> {
 mod tests {
     use super::*;
 
+    const A: KeyRef<'_> = KeyRef::Plain("a");
+
+    fn buffer() -> (SourceBuffer<i64>, Key) {
+        let hashing = Hashing::new();
+        (SourceBuffer::new(&hashing, true), hashing.keep(A))
+    }
+
+    fn take(buffer: &mut SourceBuffer<i64>) -> Writes<i64> {
+        *buffer.take().downcast().unwrap()
+    }
+
+    // Who decides by what there is looks at this number before and after.
+    #[test]
+    fn every_write_that_changes_anything_counts() {
+        let (mut buffer, key) = buffer();
+        let mut versions = vec![buffer.version()];
+        buffer.set(&key, Arc::new(1), Touch::IfDifferent);
+        versions.push(buffer.version());
+        buffer.set_lent(key.hash, A, Arc::new(2), Touch::IfDifferent);
+        versions.push(buffer.version());
+        buffer.delete(key.hash, A);
+        versions.push(buffer.version());
+        buffer.delete(key.hash, A);
+        buffer.clear();
+        versions.push(buffer.version());
+        buffer.set(&key, Arc::new(3), Touch::IfDifferent);
+        buffer.clear();
+        versions.push(buffer.version());
+        take(&mut buffer);
+        versions.push(buffer.version());
+        assert_eq!(versions, [0, 1, 2, 3, 3, 5, 5]);
+    }
+
+    // A touch is of the value that is there. Another version is another one also if the key was deleted in between.
+    #[test]
+    fn what_a_write_after_a_delete_counts_as() {
+        for (touch, expected) in [
+            (Touch::IfDifferent, Touch::IfDifferent),
+            (Touch::IfOther, Touch::IfOther),
+            (Touch::Always, Touch::IfDifferent),
+        ] {
+            let (mut buffer, key) = buffer();
+            buffer.set(&key, Arc::new(1), Touch::IfDifferent);
+            take(&mut buffer);
+            buffer.delete(key.hash, A);
+            buffer.set(&key, Arc::new(1), touch);
+            let writes = take(&mut buffer).lists.writes;
+            assert_eq!(writes.iter().map(|write| write.touch).collect::<Vec<_>>(), [expected]);
+            // And the next one begins anew.
+            buffer.set(&key, Arc::new(1), Touch::IfDifferent);
+            assert_eq!(take(&mut buffer).lists.writes[0].touch, Touch::IfDifferent);
+        }
+    }
+
+    #[test]
+    fn a_source_whose_time_is_up_counts_as_synced_and_says_so_until_it_is() {
+        let mut buffer = SourceBuffer::<i64>::new(&Hashing::new(), false);
+        let timed_out = buffer.timed_out();
+        assert!(!take(&mut buffer).synced);
+        buffer.time_is_up();
+        assert!(take(&mut buffer).synced && timed_out.load(Ordering::Acquire));
+        buffer.mark_synced();
+        assert!(take(&mut buffer).synced && !timed_out.load(Ordering::Acquire));
+        buffer.time_is_up();
+        assert!(!timed_out.load(Ordering::Acquire), "it was in time");
+    }
+
     #[test]
     fn what_waits_is_bounded_by_the_number_of_keys() {
         let hashing = Hashing::weak();
