@@ -153,6 +153,78 @@ fn a_merged_backlog_leads_to_the_state_of_its_epoch() {
     assert_eq!(*folded.lock(), now);
 }
 
+// A touch is told though nothing changed, and is not lost among changes that cancel each other, whichever came first.
+#[test]
+fn a_touch_is_told_after_merging() {
+    let cases = [([1, 2, 1], &["a=1>1"][..]), ([2, 1, 1], &["a=1>1"]), ([2, 3, 1], &[])];
+    for (values, told) in cases {
+        let mut rig = Rig::new();
+        let source = items(&rig, "source", &[("a", 1)]);
+        let log = Log::default();
+        let logged = log.clone();
+        let handler = source.handler().merge_over(5);
+        let _handler = handler.on_change(move |event| logged.add(line(event)));
+        rig.settle();
+        log.take();
+        for value in values {
+            source.update(Item::new("a", value));
+            rig.step();
+        }
+        rig.settle();
+        assert_eq!(log.take(), told, "{values:?}");
+    }
+}
+
+thread_local! {
+    /// Whose handlers are run by the next one who compares.
+    static INTRUDER: std::cell::Cell<Option<Krt>> = const { std::cell::Cell::new(None) };
+}
+
+/// Something that has handlers run while it is compared.
+#[derive(Clone)]
+struct Open(Item);
+
+impl PartialEq for Open {
+    fn eq(&self, other: &Self) -> bool {
+        if let Some(krt) = INTRUDER.take() {
+            krt.shared().pool.run_waiting();
+        }
+        self.0 == other.0
+    }
+}
+
+impl Keyed for Open {
+    fn key(&self) -> KeyRef<'_> {
+        self.0.key()
+    }
+}
+
+// The handler finds nothing while the engine merges what waits for it, and is called for it afterwards.
+#[test]
+fn a_handler_that_comes_while_its_backlog_is_merged_is_called_afterwards() {
+    let mut rig = Rig::new();
+    let open = |value| Open(Item::new("a", value));
+    let source = rig.krt.static_collection("source", [open(0)]);
+    let log = Log::default();
+    let logged = log.clone();
+    let handler = source.handler().merge_over(2);
+    let _handler = handler.on_change(move |event| {
+        let old = event.old().map_or(-1, |old| old.0.value);
+        logged.add(format!("{old}>{}", event.latest().0.value));
+    });
+    rig.settle();
+    assert_eq!(log.take(), ["-1>0"]);
+    source.update(open(1));
+    rig.step();
+    INTRUDER.set(Some(rig.krt.clone()));
+    source.update(open(2));
+    rig.step();
+    assert!(INTRUDER.take().is_none(), "the handler came while this was merged");
+    assert_eq!(log.take(), [""; 0]);
+    rig.settle();
+    assert_eq!(log.take(), ["0>2"]);
+}
+
 // [K36] without the initial state
 #[test]
 fn a_handler_may_skip_the_initial_state() {

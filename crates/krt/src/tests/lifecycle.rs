@@ -126,6 +126,27 @@ fn a_stopped_collection_stays_as_it_is() {
     assert_eq!(rig.stepper.handlers(), 1, "its own handlers are gone");
 }
 
+// [K38] handlers end with what they follow: if its stop is news because it counts as synced by that, and if they come afterwards
+#[test]
+fn a_stop_ends_the_handlers_that_are_there_and_that_come() {
+    let mut rig = Rig::new();
+    let source = rig.krt.unsynced_collection::<Item>("source");
+    source.update(Item::new("a", 1));
+    let log = Log::default();
+    let before = log.follow(&source);
+    let stream = source.handler().subscribe();
+    rig.settle();
+    assert_eq!(rig.stepper.handlers(), 1);
+    source.stop();
+    rig.settle();
+    assert!(source.has_synced());
+    assert_eq!(rig.stepper.handlers(), 0);
+    let after = log.follow(&source);
+    rig.settle();
+    assert_eq!(rig.stepper.handlers(), 0);
+    drop((before, stream, after));
+}
+
 // [K5] dropping the handles leaves nothing: no handler, index, dependency or collection
 #[test]
 fn dropping_the_handles_leaves_nothing() {
@@ -306,4 +327,17 @@ fn a_collection_may_be_stopped_twice() {
     source.stop();
     rig.settle();
     assert_eq!((content(&derived), log.take()), (vec!["a=1".to_owned()], Vec::new()));
+}
+
+#[test]
+fn an_engine_shows_its_collections() {
+    let mut rig = Rig::new();
+    let source = items(&rig, "source", &[]);
+    let derived = source.collection_of(&rig.krt, "derived");
+    rig.settle();
+    let shown = format!("{:?}", rig.stepper);
+    assert!(shown.contains("source") && shown.contains("derived"), "{shown}");
+    drop(derived);
+    rig.settle();
+    assert!(!format!("{:?}", rig.stepper).contains("derived"));
 }
