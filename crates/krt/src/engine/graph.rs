@@ -241,6 +241,20 @@ mod tests {
     }
 
     #[test]
+    fn a_number_that_is_used_again_begins_at_the_bottom() {
+        let [low, high, above] = nodes();
+        let mut graph = Graph::default();
+        linked(&mut graph, high, low);
+        graph.release(high, low);
+        graph.remove_loose();
+        assert_eq!(graph.height(high), 1, "heights never fall");
+        graph.remove(high);
+        assert_eq!(graph.height(high), 0);
+        linked(&mut graph, above, high);
+        assert_eq!(graph.height(above), 1);
+    }
+
+    #[test]
     fn the_path_of_a_cycle_names_each_node_on_it() {
         let [one, two, three, apart] = nodes();
         let mut graph = Graph::default();

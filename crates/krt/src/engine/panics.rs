@@ -24,3 +24,21 @@ pub(crate) fn drop_each<T>(values: impl IntoIterator<Item = T>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_told_by_its_text() {
+        assert_eq!(contain(|| 1), Ok(1));
+        assert_eq!(contain(|| panic!("unlucky")), Err::<(), _>("unlucky".to_owned()));
+        let number = 13;
+        assert_eq!(
+            contain(|| panic!("unlucky {number}")),
+            Err::<(), _>("unlucky 13".to_owned())
+        );
+        let other = contain(|| std::panic::panic_any(number));
+        assert_eq!(other, Err::<(), _>("a panic without a text".to_owned()));
+    }
+}

@@ -11,3 +11,18 @@ pub(crate) fn keep<T>(list: &mut Vec<T>) {
         *list = Vec::new();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_much_memory_is_given_back() {
+        let kept = |capacity| {
+            let mut list: Vec<u64> = Vec::with_capacity(capacity);
+            keep(&mut list);
+            list.capacity()
+        };
+        assert_eq!([1000, 8192, 8193].map(kept), [1000, 8192, 0]);
+    }
+}
