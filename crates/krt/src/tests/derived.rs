@@ -224,6 +224,33 @@ fn a_discarded_result_keeps_the_last_output_and_the_new_dependencies() {
     );
 }
 
+// [K12] what a run gave is its last output also while it is kept back, because another input waits
+#[test]
+fn a_result_is_discarded_before_the_first_sync_as_after_it() {
+    let mut rig = Rig::new();
+    let input = items(&rig, "input", &[("given", 1), ("none", 100), ("waits", 0)]);
+    let slow = rig.krt.unsynced_collection::<Item>("slow");
+    let fetched = slow.clone();
+    let out = rig.krt.collection("out", &input, move |cx, item| {
+        if item.value == 0 {
+            cx.fetch(fetched.query());
+        }
+        if item.value < 0 {
+            cx.discard_result();
+        }
+        (item.value != 100).then(|| (**item).clone())
+    });
+    rig.settle();
+    for key in ["given", "none"] {
+        input.update(Item::new(key, -5));
+    }
+    rig.settle();
+    assert!(out.is_empty() && !out.has_synced());
+    slow.mark_synced();
+    rig.settle();
+    assert_eq!(content(&out), ["given=1", "none=-5", "waits=0"]);
+}
+
 // [K12] for many outputs, for one value, and for a status with its output, as for one output
 #[test]
 fn a_discarded_result_keeps_all_that_a_run_gave() {

@@ -87,6 +87,27 @@ fn members_of_a_nested_join_come_and_go() {
     assert_eq!((rig.stepper.collections(), rig.stepper.handlers()), (0, 0));
 }
 
+// [K19] a member that changes in the epoch in which it is lent contributes what it is at the end of it, and that is told once
+#[test]
+fn a_member_that_changes_while_it_is_lent_contributes_once() {
+    let mut rig = Rig::new();
+    let source = items(&rig, "source", &[("a", 1), ("gone", 1)]);
+    let middle = source.collection_of(&rig.krt, "middle");
+    let deep = middle.collection_of(&rig.krt, "deep");
+    let lenders = rig.krt.static_collection::<Lender>("lenders", []);
+    let join = rig.krt.nested_join("join", &lenders);
+    let log = Log::default();
+    let _handler = log.follow(&join);
+    rig.settle();
+    lenders.update(lender("x", &deep));
+    source.update(Item::new("a", 2));
+    source.update(Item::new("b", 1));
+    source.delete("gone");
+    rig.settle();
+    assert_eq!(log.take(), ["+a=2", "+b=1"]);
+    assert_eq!(content(&join), ["a=2", "b=1"]);
+}
+
 // [K19] [K33] all members are exchanged at once: one epoch, in which each key is told once, and nobody sees a mix
 #[test]
 fn members_are_exchanged_in_one_epoch() {

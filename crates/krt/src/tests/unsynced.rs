@@ -120,6 +120,12 @@ fn an_explanation_names_what_was_made_inside_of_a_transformation() {
         cx.fetch(made.query());
         Some((**item).clone())
     });
+    rig.step();
+    assert_eq!(
+        explained(&out),
+        ["out is not synced: the engine has not seen it yet"],
+        "what it waits for"
+    );
     rig.settle();
     assert_eq!(explained(&out)[0], "out is not synced: it waits for made, fetched by a");
     made.lock().as_ref().unwrap().mark_synced();
