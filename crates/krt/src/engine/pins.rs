@@ -103,5 +103,13 @@ mod tests {
         pins.lock().publish(7);
         pins.lock().retain(NodeId(1));
         assert!(pins.unpin(6));
+        assert_eq!([pins.pin(), pins.pin(), pins.pin()], [7; 3]);
+        pins.lock().publish(8);
+        assert!(!pins.unpin(7) && !pins.unpin(7), "somebody else sees the same");
+        assert!(pins.unpin(7));
+        assert_eq!(pins.pin(), 8);
+        assert!(!pins.unpin(8), "the newest state stays");
+        assert!(!pins.unpin(8), "there is none");
+        assert_eq!(pins.lock().pinned(), 0);
     }
 }

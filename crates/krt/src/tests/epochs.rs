@@ -178,6 +178,25 @@ fn handling_an_epoch_in_time_costs_no_further_epoch() {
 }
 
 #[test]
+fn a_handler_of_epochs_that_is_removed_leaves_nothing() {
+    let mut rig = Rig::new();
+    let sources = ["one", "two"].map(|name| items(&rig, name, &[("a", 1)]));
+    rig.settle();
+    let before = rig.stepper.engine().tables();
+    let registrations = [(); 3].map(|()| rig.krt.on_epoch((&sources[0], &sources[1]), |_| {}));
+    rig.settle();
+    assert_ne!(rig.stepper.engine().tables(), before);
+    for registration in registrations {
+        registration.remove();
+    }
+    for source in &sources {
+        source.update(Item::new("a", 1));
+    }
+    rig.settle();
+    assert_eq!(rig.stepper.engine().tables(), before);
+}
+
+#[test]
 #[should_panic(expected = "collection foreign belongs to another Krt than test")]
 fn following_another_engine_is_refused() {
     let (rig, other) = (Rig::new(), Rig::new());

@@ -264,7 +264,7 @@ fn an_id_that_is_used_again_is_posted_anew() {
     }
 }
 
-/// An object whose labels cannot always be read.
+/// An object whose labels and selector cannot always be read.
 #[derive(Debug, Clone, PartialEq)]
 struct Touchy(Item);
 
@@ -279,6 +279,50 @@ impl Labeled for Touchy {
         assert!(self.0.value != 13, "unlucky");
         &self.0.labels
     }
+}
+
+impl Selecting for Touchy {
+    fn selector(&self) -> SelectorRef<'_> {
+        assert!(self.0.value != 13, "unlucky");
+        self.0.selector()
+    }
+}
+
+// The same of a selector: it may select anybody, whomever it selected before.
+#[test]
+fn a_selector_that_cannot_be_read_is_asked_by_everybody() {
+    let mut rig = Rig::with_strong_hashes();
+    let touchy = |value| Touchy(Item::new("a", value).selecting(&[("app", "db")]));
+    let others = rig.krt.static_collection("others", [touchy(1)]);
+    let pods = ["db", "web"].map(|app| Item::new(app, 1).labels(&[("app", app)]));
+    let pods = rig.krt.static_collection("pods", pods);
+    let fetched = others.clone();
+    let out = rig.krt.collection("out", &pods, move |cx, pod| {
+        let count = cx.fetch(fetched.query().selecting(&pod.labels)).len();
+        Some(Item::new(&pod.name, i64::try_from(count).unwrap()))
+    });
+    let mut after = |change: &dyn Fn()| {
+        change();
+        rig.settle();
+        (content(&out).join(" "), out.stats().panics)
+    };
+    let seen = [
+        after(&|| ()),
+        after(&|| others.update(touchy(13))),
+        after(&|| pods.update(Item::new("new", 1).labels(&[("app", "other")]))),
+        after(&|| others.update(touchy(2))),
+        after(&|| others.update(touchy(13))),
+        after(&|| others.delete("a")),
+    ];
+    let expected = [
+        ("db=1 web=0", 0),
+        ("db=1 web=0", 2),
+        ("db=1 web=0", 3),
+        ("db=1 new=0 web=0", 3),
+        ("db=1 new=0 web=0", 6),
+        ("db=0 new=0 web=0", 6),
+    ];
+    assert_eq!(seen, expected.map(|(content, panics)| (content.to_owned(), panics)));
 }
 
 // What cannot be read may be anywhere: whoever would have to read it panics, as it would without postings.

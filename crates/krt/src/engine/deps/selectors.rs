@@ -124,6 +124,7 @@ impl Selectors {
         for atom in self.atoms.iter().flatten() {
             *counts.entry(*atom).or_default() += 1;
         }
+        assert_eq!(self.len(), counts.len());
         assert_eq!(self.counts, counts);
         self.postings.check_invariants(objects);
     }
