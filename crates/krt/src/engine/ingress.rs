@@ -390,6 +390,10 @@ mod tests {
             0
         }
 
+        fn is_kept(&self, _: u32) -> bool {
+            false
+        }
+
         fn take(&mut self) -> Box<dyn Any + Send> {
             Box::new(())
         }

@@ -305,6 +305,8 @@ fn snapshots_of_several_threads_are_of_one_epoch_each() {
         }
         assert_eq!(log.last().unwrap().1, 10_000);
     }
+    // The readers' last snapshots went after that.
+    krt.wait_settled_blocking(LONG).unwrap();
     assert_eq!([source.retained(), doubled.retained(), sum.retained()], [0; 3]);
 }
 
