@@ -99,9 +99,20 @@ impl<T> Clone for Event<T> {
 pub struct Batch<T> {
     pub(crate) epoch: u64,
     pub(crate) changes: Arc<Vec<Event<T>>>,
+    /// Which of the changes were touches among others, when batches were merged: told even if a later change takes them back. Sorted.
+    pub(crate) touched: Option<Arc<[usize]>>,
 }
 
 impl<T> Batch<T> {
+    /// What happened in one epoch.
+    pub(crate) fn new(epoch: u64, changes: Arc<Vec<Event<T>>>) -> Self {
+        Self {
+            epoch,
+            changes,
+            touched: None,
+        }
+    }
+
     /// The epoch whose state the handler knows after this batch.
     pub fn epoch(&self) -> u64 {
         self.epoch
@@ -128,6 +139,7 @@ impl<T> Clone for Batch<T> {
         Self {
             epoch: self.epoch,
             changes: Arc::clone(&self.changes),
+            touched: self.touched.clone(),
         }
     }
 }
@@ -138,6 +150,7 @@ impl<T> Default for Batch<T> {
         Self {
             epoch: 0,
             changes: Arc::default(),
+            touched: None,
         }
     }
 }

@@ -215,7 +215,11 @@ impl<T: Keyed> Load for Batch<T> {
         let is_same = |old: &Arc<T>, new: &Arc<T>| {
             Arc::ptr_eq(old, new) || equal.is_some_and(|equal| panics::contain(|| equal(old, new)).unwrap_or(false))
         };
-        let is_touch = |event: &Event<T>| matches!(event, Event::Updated { old, new } if is_same(old, new));
+        let is_touch = |batch: &Self, number: usize, event: &Event<T>| {
+            let before = batch.touched.as_ref();
+            before.is_some_and(|touched| touched.binary_search(&number).is_ok())
+                || matches!(event, Event::Updated { old, new } if is_same(old, new))
+        };
         let mut epoch = 0;
         let mut found = Nets {
             hashing: Hashing::new(),
@@ -224,32 +228,33 @@ impl<T: Keyed> Load for Batch<T> {
         };
         for batch in backlog {
             epoch = batch.epoch;
-            for event in &*batch.changes {
+            for (number, event) in batch.changes.iter().enumerate() {
                 let new = event.new().cloned();
                 if let Some(net) = found.get(event.latest()) {
                     panics::drop_each(std::mem::replace(&mut net.new, new));
                     if planted::has(Bug::MergedOld) {
                         net.old = event.old().cloned();
                     }
-                    net.touched |= is_touch(event);
+                    net.touched |= is_touch(&batch, number, event);
                 } else {
                     found.of.push(Net {
                         like: Arc::clone(event.latest()),
                         old: event.old().cloned(),
                         new,
-                        touched: is_touch(event),
+                        touched: is_touch(&batch, number, event),
                     });
                 }
             }
             panics::drop_each([batch]);
         }
-        let told = found.of.into_iter().flat_map(|net| {
-            let Net {
-                like,
-                old,
-                new,
-                touched,
-            } = net;
+        let (mut told, mut touches) = (Vec::with_capacity(found.of.len()), Vec::new());
+        for Net {
+            like,
+            old,
+            new,
+            touched,
+        } in found.of
+        {
             panics::drop_each([like]);
             let is_told = match (&old, &new) {
                 (Some(old), Some(new)) => touched || !is_same(old, new),
@@ -257,96 +262,17 @@ impl<T: Keyed> Load for Batch<T> {
             };
             if !is_told {
                 panics::drop_each([old, new]);
-                return None.into_iter().chain(None);
+                continue;
             }
-            let mut events = Event::apart(old, new, same.unwrap_or(|_, _| true));
-            events.next().into_iter().chain(events.next())
-        });
+            if touched {
+                touches.push(told.len());
+            }
+            told.extend(Event::apart(old, new, same.unwrap_or(|_, _| true)));
+        }
         Self {
             epoch,
-            changes: Arc::new(told.collect()),
+            changes: Arc::new(told),
+            touched: (!touches.is_empty()).then(|| touches.into()),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// So many events.
-    struct Events(usize);
-
-    impl Load for Events {
-        type Equal = ();
-
-        fn len(&self) -> usize {
-            self.0
-        }
-
-        fn merge(backlog: Vec<Self>, (): ()) -> Self {
-            Self(backlog.iter().map(|load| load.0).sum())
-        }
-    }
-
-    fn push(backlog: &mut Backlog<Events>, epoch: u64, events: usize) -> usize {
-        backlog.push(Waiting::new(epoch, Events(events), true)).len()
-    }
-
-    /// The first epoch of what is next, and of how many batches it is made.
-    fn pop(backlog: &mut Backlog<Events>) -> Option<(u64, usize)> {
-        backlog.pop().map(|(next, more)| (next.first, 1 + more.len()))
-    }
-
-    #[test]
-    fn a_backlog_up_to_its_limit_is_not_merged() {
-        let mut backlog = Backlog::new(Some(10));
-        assert_eq!(push(&mut backlog, 1, 4), 0);
-        for epoch in 2..20 {
-            // Each counts its events and itself, so these are ten.
-            assert_eq!(push(&mut backlog, epoch, 4), 0);
-            assert_eq!(pop(&mut backlog), Some((epoch - 1, 1)));
-            assert_eq!(backlog.first(), Some(epoch));
-        }
-        assert_eq!(push(&mut backlog, 20, 4), 0);
-        assert_eq!(push(&mut backlog, 21, 0), 3, "eleven");
-    }
-
-    #[test]
-    fn one_batch_is_never_too_much_and_two_may_be() {
-        let mut backlog = Backlog::new(Some(1));
-        assert_eq!(push(&mut backlog, 1, 9), 0);
-        assert_eq!(push(&mut backlog, 2, 0), 2);
-        let mut all = Backlog::new(None);
-        assert!((0..100).all(|epoch| push(&mut all, epoch, 1000) == 0));
-        assert_eq!(pop(&mut all), Some((0, 1)));
-    }
-
-    #[test]
-    fn what_was_merged_is_merged_again_when_it_has_doubled_or_is_asked_for() {
-        let mut backlog = Backlog::new(Some(10));
-        let fill = |backlog: &mut Backlog<Events>| {
-            assert_eq!(push(backlog, 1, 9), 0);
-            let parts = backlog.push(Waiting::new(2, Events(9), false));
-            assert_eq!(
-                (parts.len(), backlog.first()),
-                (2, Some(1)),
-                "it waits, though it is away"
-            );
-            assert!(pop(backlog).is_none());
-            let merged = Waiting::merge(parts, ());
-            assert_eq!((merged.first, merged.load.0, merged.synced), (1, 18, true));
-            backlog.put_merged(merged);
-            // Nineteen; nothing is merged up to twice as many.
-            assert_eq!(push(backlog, 3, 9), 0);
-            assert_eq!(push(backlog, 4, 8), 0);
-        };
-        let mut other = Backlog::new(Some(10));
-        fill(&mut other);
-        assert_eq!(push(&mut other, 5, 0), 4);
-        fill(&mut backlog);
-        assert_eq!(pop(&mut backlog), Some((1, 3)), "all of it");
-        assert_eq!(backlog.first(), None);
-        assert_eq!(push(&mut backlog, 6, 5), 0);
-        assert_eq!(push(&mut backlog, 7, 5), 2, "from the start again");
     }
 }

@@ -186,7 +186,7 @@ impl<T: Keyed> Cell<T> {
         let synced = self.published.is_synced();
         let is_news = !told.is_empty() || synced;
         let changes = Arc::new(told);
-        let batch = Waiting::new(epoch, Batch { epoch, changes }, synced);
+        let batch = Waiting::new(epoch, Batch::new(epoch, changes), synced);
         // If it was stopped just now, and is synced by that, this is yet to be told.
         if self.operator.is_none() && !self.newly_synced {
             sink.push_last(batch, to);
@@ -343,7 +343,7 @@ impl<T: Keyed> Node for Cell<T> {
         let changes = Arc::new(told);
         let batch = || {
             let changes = Arc::clone(&changes);
-            Waiting::new(epoch, Batch { epoch, changes }, synced)
+            Waiting::new(epoch, Batch::new(epoch, changes), synced)
         };
         if is_last {
             for sink in self.sinks.drain(..) {

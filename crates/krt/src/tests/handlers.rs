@@ -157,12 +157,13 @@ fn a_merged_backlog_leads_to_the_state_of_its_epoch() {
 #[test]
 fn a_touch_is_told_after_merging() {
     let cases = [([1, 2, 1], &["a=1>1"][..]), ([2, 1, 1], &["a=1>1"]), ([2, 3, 1], &[])];
-    for (values, told) in cases {
+    // Over 5, all three are merged at once; over 0, the first two, and that with the third one.
+    for ((values, told), over) in cases.into_iter().flat_map(|case| [(case, 5), (case, 0)]) {
         let mut rig = Rig::new();
         let source = items(&rig, "source", &[("a", 1)]);
         let log = Log::default();
         let logged = log.clone();
-        let handler = source.handler().merge_over(5);
+        let handler = source.handler().merge_over(over);
         let _handler = handler.on_change(move |event| logged.add(line(event)));
         rig.settle();
         log.take();
@@ -171,7 +172,7 @@ fn a_touch_is_told_after_merging() {
             rig.step();
         }
         rig.settle();
-        assert_eq!(log.take(), told, "{values:?}");
+        assert_eq!(log.take(), told, "{values:?}, merged over {over}");
     }
 }
 
