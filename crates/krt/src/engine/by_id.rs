@@ -36,8 +36,13 @@ pub(crate) fn push<T>(table: &mut Vec<T>, new: T) -> u32 {
 /// Makes room for so many more at once, where it is known how many there will be.
 pub(crate) fn make_room<T>(table: &mut Vec<T>, more: usize) {
     if table.capacity() - table.len() < more {
-        table.reserve_exact(more.max(table.len() / 16).max(4));
+        table.reserve_exact(more.max(growth(table.len())));
     }
+}
+
+/// How much longer a list becomes that is full. There are many that stay short, such as one for each dependency.
+pub(crate) fn growth(length: usize) -> usize {
+    (length / 16).max(length.clamp(1, 4))
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@ use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use super::by_id;
-use super::id::id32;
 use super::planted::{self, Bug};
 
 /// The row of the objects that every query has to look at: those that could not be read, or that ask for nothing in particular.
@@ -36,8 +35,7 @@ impl Postings {
                 continue;
             }
             let entries = self.rows.entry(*row).or_default();
-            self.held[index].push((*row, id32(entries.len())));
-            entries.push(id);
+            self.held[index].push((*row, by_id::push(entries, id)));
         }
     }
 

@@ -7,6 +7,7 @@
 
 use smallvec::SmallVec;
 
+use super::super::by_id;
 use super::super::id::id32;
 use super::interned::Interned;
 use crate::key::Hashing;
@@ -211,6 +212,9 @@ impl LabelSets {
     pub(super) fn link(&mut self, set: SetId, link: u32) -> u32 {
         self.sets.hold(set);
         let links = &mut self.sets.get_mut(set).links;
+        if links.len() == links.capacity() {
+            links.reserve_exact(by_id::growth(links.len()));
+        }
         links.push(link);
         id32(links.len() - 1)
     }

@@ -71,12 +71,11 @@ impl Deps {
         let link = Link {
             dep,
             input,
-            position: id32(own.links.len()),
+            position: by_id::push(&mut own.links, id),
             next,
             set,
             set_place,
         };
-        own.links.push(id);
         if own.links.len() == 1 {
             let (consumer, source) = (own.consumer, own.source);
             graph.hold(consumer, source);

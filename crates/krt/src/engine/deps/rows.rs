@@ -4,7 +4,8 @@ use std::any::Any;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::super::id::{NodeId, id32};
+use super::super::by_id;
+use super::super::id::NodeId;
 use super::super::postings::Postings;
 use super::labels::Atom;
 use super::objects::{Facet, PLAIN, PerFacet};
@@ -146,8 +147,7 @@ impl Deps {
                     continue;
                 }
                 let entries = self.rows.entry(row).or_default();
-                rows.push((row, id32(entries.len())));
-                entries.push(id);
+                rows.push((row, by_id::push(entries, id)));
             }
         }
         let own = self.sources.entry(source).or_insert_with(SourceRows::new::<T>);
