@@ -211,7 +211,7 @@ async fn waits_for_objects(server: Server) {
     assert!(conditions.as_array().expect("conditions").iter().any(is_true));
     let parameters = DeleteParams::default();
     let deleted = wait::delete::delete_and_finalize(definitions.clone(), &name, &parameters);
-    limited("the end of the definition", deleted).await.unwrap();
+    Box::pin(limited("the end of the definition", deleted)).await.unwrap();
     assert!(definitions.get_opt(&name).await.unwrap().is_none());
 }
 

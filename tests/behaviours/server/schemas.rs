@@ -178,7 +178,13 @@ impl Play {
             "SCALEMERGE" => patch(MERGE, at(&format!("/{name}/scale{query}"))).await,
             "DELETE" => self.server.delete(&at(&format!("/{name}{query}"))).await,
             "LIST" => {
-                let answer = self.server.get(&at(&format!("?{name}"))).await;
+                // A real server reads its storage anew when a definition changes, and says 429 meanwhile.
+                let path = at(&format!("?{name}"));
+                let answer = eventually("the list is served", || async {
+                    let answer = self.server.get(&path).await;
+                    (answer.code != 429).then_some(answer)
+                })
+                .await;
                 if answer.code == 200 {
                     return vec![format!("200 {}", super::list_version::names(&answer.json()))];
                 }
@@ -284,7 +290,7 @@ async fn replay(server: Server, file: &str) {
         let found = play.run(step.line).await;
         if !agrees(&found, &step.expected) {
             failed += 1;
-            let indented = |lines: &[String]| lines.iter().map(|line| format!("      {line}\n")).collect::<String>();
+            let indented = |lines: &[String]| lines.iter().flat_map(|line| ["      ", line, "\n"]).collect::<String>();
             let expected: Vec<String> = step.expected.iter().map(|line| (*line).to_owned()).collect();
             // To a string.
             let _ = write!(
