@@ -441,7 +441,12 @@ impl<I: Keyed, O: Keyed> Derive<I, O> {
             let input = *input;
             let state = &mut self.states[input as usize];
             state.due.set_place(None);
-            let before = self.others.remove(&input).unwrap_or_default();
+            let before = if self.others.is_empty() {
+                None
+            } else {
+                self.others.remove(&input)
+            };
+            let before = before.unwrap_or_default();
             if is_usual(staged, state.first, &before) {
                 continue;
             }
