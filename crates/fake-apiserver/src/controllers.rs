@@ -2,7 +2,7 @@
 //!
 //! Start at [`Controller`]. One task per server runs all of them ([`start`]); [`world`] is what they see and how they write, and
 //! each has a file of its own: [`garbage`], [`namespaces`], [`accounts`], [`kubelet`],
-//! [`deployments`], [`replica_sets`] (with [`owned`], whose pods and sets are whose).
+//! [`deployments`], [`replica_sets`] (with [`owned`], whose pods and sets are whose, and [`owners`], which of them to look at).
 //!
 //! # Design
 //! The task reads the server's own log, in order, and shows each write to every stand-in, which notes what it has to look at
@@ -19,6 +19,7 @@ mod garbage;
 mod kubelet;
 mod namespaces;
 mod owned;
+mod owners;
 mod queue;
 mod replica_sets;
 mod timers;

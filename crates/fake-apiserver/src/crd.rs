@@ -24,7 +24,7 @@ use crate::managed_fields::{WriteContext, track};
 use crate::object::Object;
 use crate::schemas::{ScalePaths, Shape};
 use crate::server::Shared;
-use crate::storage::{Change, ListQuery, Range, ResourceId, Versioned};
+use crate::storage::{Change, Range, ResourceId, Versioned};
 use crate::stored::Stored;
 use crate::structured;
 
@@ -284,21 +284,14 @@ pub(crate) fn reconcile(server: &Arc<Shared>) {
 impl Definitions {
     /// Looks at each stored definition; returns whether any has got or given up names.
     fn round(&mut self, server: &Shared, id: ResourceId) -> bool {
-        let query = ListQuery {
-            range: Range::All,
-            after: None,
-            at: None,
-            limit: 0,
-            filter: &|_, _| true,
-        };
-        let (page, _) = server.storage.snapshot(id, &query);
-        let there = |name: &String| page.items.iter().any(|(key, _)| key.as_ref() == name.as_str());
+        let all = server.storage.all(id, Range::All);
+        let there = |name: &String| all.iter().any(|(key, _)| key.as_ref() == name.as_str());
         let gone: Vec<String> = self.installed.keys().filter(|name| !there(name)).cloned().collect();
         for name in gone {
             self.withdraw(server, &name);
         }
         let mut changed = false;
-        for (name, version) in page.items {
+        for (name, version) in all {
             let object = version.object.object();
             changed |= if object.meta.deletion_timestamp.is_some() {
                 self.remove(server, id, &name)

@@ -345,6 +345,18 @@ impl<T> Storage<T> {
         Ok(state.resource(resource).cursor(resource, after))
     }
 
+    /// Everything in a range as it is now, ordered by key.
+    pub(crate) fn all(&self, resource: ResourceId, range: Range) -> Vec<(Arc<str>, Versioned<T>)> {
+        let query = ListQuery {
+            range,
+            after: None,
+            at: None,
+            limit: 0,
+            filter: &|_, _| true,
+        };
+        self.snapshot(resource, &query).0.items
+    }
+
     /// The current state of a range and a cursor that continues exactly after it.
     pub(crate) fn snapshot(&self, resource: ResourceId, query: &ListQuery<'_, T>) -> (Page<T>, Cursor) {
         let state = self.read_state();

@@ -360,7 +360,8 @@ async fn let_go(world: &World<'_>, key: &Key, uids: &[String]) -> Result<(), Fai
     if kept.len() == meta.owner_references.len() {
         return Ok(());
     }
-    set_owners(world, resource, key, &version, kept.into_iter().map(written).collect()).await
+    let kept = kept.into_iter().map(written).collect();
+    world.set_owners(WHO, resource, key, &version, &kept).await.map(drop)
 }
 
 /// Lets the owners of an object go before it.
@@ -377,18 +378,10 @@ async fn unblock(
             ..owner.clone()
         })
     });
-    set_owners(world, resource, key, version, owners.collect()).await
-}
-
-async fn set_owners(
-    world: &World<'_>,
-    resource: &Resource,
-    key: &Key,
-    version: &Versioned<Stored>,
-    owners: Vec<Value>,
-) -> Result<(), Failure> {
-    let patch = json!({"metadata": {"resourceVersion": version.rv.to_string(), "ownerReferences": owners}});
-    world.merge(WHO, resource, key, None, &patch).await.map(drop)
+    world
+        .set_owners(WHO, resource, key, version, &owners.collect())
+        .await
+        .map(drop)
 }
 
 async fn remove_finalizer(

@@ -9,8 +9,7 @@ use super::world::{Agent, Change, Failure, Key, World, shown, text};
 use crate::kinds::Resource;
 use crate::object::{Meta, Object, OwnerReference};
 use crate::selector::selects;
-use crate::storage::{ResourceId, Versioned};
-use crate::stored::Stored;
+use crate::storage::ResourceId;
 
 /// The owner of an object that controls it.
 pub(super) fn controller(meta: &Meta) -> Option<&OwnerReference> {
@@ -72,7 +71,15 @@ pub(super) async fn claim(
                 if let Some(owners) = value["metadata"]["ownerReferences"].as_array_mut() {
                     owners.retain(|owner| owner["uid"] != uid);
                 }
-                set_owners(world, resource, &key, &version, &value["metadata"]["ownerReferences"]).await?;
+                world
+                    .set_owners(
+                        Agent::ControllerManager,
+                        resource,
+                        &key,
+                        &version,
+                        &value["metadata"]["ownerReferences"],
+                    )
+                    .await?;
             }
             None if is_selected && !is_going && meta.deletion_timestamp.is_none() => {
                 let mut value = shown(resource, &version);
@@ -83,23 +90,16 @@ pub(super) async fn claim(
                 owners.push(reference(owner));
                 value["metadata"]["ownerReferences"] = owners.into();
                 let owners = &value["metadata"]["ownerReferences"];
-                claimed.push(set_owners(world, resource, &key, &version, owners).await?);
+                claimed.push(
+                    world
+                        .set_owners(Agent::ControllerManager, resource, &key, &version, owners)
+                        .await?,
+                );
             }
             _ => {}
         }
     }
     Ok(claimed)
-}
-
-async fn set_owners(
-    world: &World<'_>,
-    resource: &Resource,
-    key: &Key,
-    version: &Versioned<Stored>,
-    owners: &Value,
-) -> Result<Value, Failure> {
-    let patch = json!({"metadata": {"resourceVersion": version.rv.to_string(), "ownerReferences": owners}});
-    world.merge(Agent::ControllerManager, resource, key, None, &patch).await
 }
 
 /// A number of an object; 0 if it is absent.

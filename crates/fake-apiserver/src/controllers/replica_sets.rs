@@ -7,14 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::owned::{claim, concerned, controller, number, reference};
-use super::queue::Queue;
-use super::timers::Timers;
+use super::owned::{claim, controller, number, reference};
+use super::owners::Owners;
 use super::world::{Agent, Change, Failure, Key, World, shown, text};
 use crate::codec::time;
 use crate::json::scan;
 use crate::object::Object;
-use crate::storage::ResourceId;
 
 const WHO: Agent = Agent::ControllerManager;
 const KIND: &str = "ReplicaSet";
@@ -22,63 +20,33 @@ const KIND: &str = "ReplicaSet";
 const BURST: usize = 500;
 const FAILURE: &str = "ReplicaFailure";
 
-/// The state of the replica set controller.
+/// The state of the replica set controller: the time of a set is when its pods will have been ready for long enough.
 #[derive(Debug, Default)]
-pub(super) struct ReplicaSets {
-    queue: Queue<Key>,
-    known: BTreeSet<Key>,
-    /// When pods will have been ready for long enough.
-    timers: Timers<Key>,
-    /// Where replica sets are, once one was seen.
-    resource: Option<ResourceId>,
-}
+pub(super) struct ReplicaSets(Owners);
 
 impl ReplicaSets {
     /// Takes note of a change.
     pub(super) fn observe(&mut self, change: &Change) {
         if change.is_of("apps", "replicasets") {
-            self.resource = Some(change.key.resource);
-            if change.cur.is_some() {
-                self.known.insert(change.key.clone());
-                self.queue.push(change.key.clone());
-            } else {
-                self.known.remove(&change.key);
-                self.timers.clear(&change.key);
-            }
+            self.0.observe(change);
         } else if change.is_of("", "pods") {
-            let namespace = change.key.namespace();
-            match (concerned(change, KIND), self.resource) {
-                (_, None) => {}
-                (Some(names), Some(resource)) => {
-                    for name in names {
-                        let object = format!("{namespace}/{name}").into();
-                        self.queue.push(Key { resource, object });
-                    }
-                }
-                (None, Some(_)) => {
-                    for key in self.known.iter().filter(|key| key.namespace() == namespace) {
-                        self.queue.push(key.clone());
-                    }
-                }
-            }
+            self.0.observe_owned(change, KIND);
         }
     }
 
     /// When there is something to do although nothing changes.
     pub(super) fn due(&self) -> Option<Timestamp> {
-        self.timers.next()
+        self.0.due()
     }
 
     /// Works on one replica set; false if none waits.
     pub(super) async fn work(&mut self, world: &World<'_>) -> bool {
-        while let Some(key) = self.timers.pop(world.server.clock.now()) {
-            self.queue.push(key);
-        }
-        let Some(key) = self.queue.pop() else { return false };
+        let Some(key) = self.0.pop(world.server.clock.now()) else {
+            return false;
+        };
         match sync(world, &key).await {
-            Ok(Some(next)) => self.timers.set(&key, next),
-            Ok(None) => self.timers.clear(&key),
-            Err(failure) if failure.is_conflict() => self.queue.push(key),
+            Ok(next) => self.0.set_time(&key, next),
+            Err(failure) if failure.is_conflict() => self.0.push(key),
             Err(failure) if failure.is_not_found() => {}
             Err(failure) => tracing::warn!(set = &*key.object, "the replica set controller was refused: {failure}"),
         }

@@ -16,7 +16,7 @@ use crate::object::{Object, TypeMeta, write_output};
 use crate::request::Request;
 use crate::route;
 use crate::server::Shared;
-use crate::storage::{ListQuery, Range, ResourceId, Versioned};
+use crate::storage::{Range, ResourceId, Versioned};
 use crate::stored::{Stored, key_of, split_key};
 
 /// Which object.
@@ -232,18 +232,25 @@ impl<'a> World<'a> {
 
     /// What is stored in a namespace, or everywhere if that is empty, ordered by key.
     pub(super) fn stored_in(&self, id: ResourceId, namespace: &str) -> Vec<(Arc<str>, Versioned<Stored>)> {
-        let query = ListQuery {
-            range: if namespace.is_empty() {
-                Range::All
-            } else {
-                Range::Namespace(namespace.to_owned())
-            },
-            after: None,
-            at: None,
-            limit: 0,
-            filter: &|_, _| true,
+        let range = if namespace.is_empty() {
+            Range::All
+        } else {
+            Range::Namespace(namespace.to_owned())
         };
-        self.server.storage.snapshot(id, &query).0.items
+        self.server.storage.all(id, range)
+    }
+
+    /// Gives an object these owners and no others, unless it has changed.
+    pub(super) async fn set_owners(
+        &self,
+        who: Agent,
+        resource: &Resource,
+        key: &Key,
+        version: &Versioned<Stored>,
+        owners: &Value,
+    ) -> Result<Value, Failure> {
+        let patch = json!({"metadata": {"resourceVersion": version.rv.to_string(), "ownerReferences": owners}});
+        self.merge(who, resource, key, None, &patch).await
     }
 
     /// The time, as the API writes it.

@@ -9,7 +9,7 @@ use super::{AcceptedNames, GROUP, PLURAL, nullable};
 use crate::gotext::go_quote;
 use crate::object::Object;
 use crate::server::Shared;
-use crate::storage::{ListQuery, Range, ResourceId};
+use crate::storage::{Range, ResourceId};
 
 /// The names that the definitions of a group have.
 #[derive(Debug, Default)]
@@ -57,16 +57,8 @@ pub(super) fn is_true(object: &Object, condition: &str) -> bool {
 
 /// The names that are in use in a group.
 pub(super) fn used(server: &Shared, id: ResourceId, group: &str) -> Used {
-    let query = ListQuery {
-        range: Range::All,
-        after: None,
-        at: None,
-        limit: 0,
-        filter: &|_, _| true,
-    };
-    let (page, _) = server.storage.snapshot(id, &query);
     let mut used = Used::default();
-    for (name, version) in page.items {
+    for (name, version) in server.storage.all(id, Range::All) {
         if name.split_once('.').is_none_or(|(_, of)| of != group) {
             continue;
         }

@@ -11,7 +11,7 @@ use crate::kinds::Resource;
 use crate::object::Object;
 use crate::server::Shared;
 use crate::status::{Status, Subject};
-use crate::storage::{Change, ListQuery, Range, ResourceId, Versioned};
+use crate::storage::{Change, Range, ResourceId, Versioned};
 use crate::stored::Stored;
 
 /// Checks that the kind of a new object is not going away.
@@ -45,15 +45,7 @@ pub(crate) fn is_terminating(server: &Shared, resource: &Resource) -> bool {
 
 /// Deletes all objects of a kind; returns whether none is left.
 pub(super) fn delete_objects(server: &Shared, resource: &Resource, id: ResourceId) -> bool {
-    let query = ListQuery {
-        range: Range::All,
-        after: None,
-        at: None,
-        limit: 0,
-        filter: &|_, _| true,
-    };
-    let (page, _) = server.storage.snapshot(id, &query);
-    for (key, _) in page.items {
+    for (key, _) in server.storage.all(id, Range::All) {
         let deleted: Result<_, std::convert::Infallible> =
             server.storage.update(id, &key, |old: Option<&Versioned<Stored>>| {
                 let Some(old) = old else { return Ok(Change::Keep) };

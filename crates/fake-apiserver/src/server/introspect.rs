@@ -11,7 +11,7 @@ use crate::kinds::Resource;
 use crate::negotiate::Representation;
 use crate::request::Verb;
 use crate::request_log::RequestRecord;
-use crate::storage::{Change, ListQuery, Outcome, Range, ResourceId};
+use crate::storage::{Change, Outcome, Range, ResourceId};
 use crate::stored::{Stored, key_of, split_key};
 use crate::view::View;
 
@@ -196,17 +196,9 @@ impl FakeApiServer {
     }
 
     fn all_of(&self, resource: &std::sync::Arc<Resource>, id: ResourceId) -> Vec<Value> {
-        let query = ListQuery {
-            range: Range::All,
-            after: None,
-            at: None,
-            limit: 0,
-            filter: &|_, _| true,
-        };
-        let (page, _) = self.shared.storage.snapshot(id, &query);
+        let all = self.shared.storage.all(id, Range::All);
         let view = self.view(resource);
-        let objects = page.items.iter();
-        objects
+        all.iter()
             .filter_map(|(_, item)| shown(&view, &item.object, item.rv))
             .collect()
     }
