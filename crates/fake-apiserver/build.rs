@@ -1,24 +1,36 @@
 //! Turns the fact tables of `data/` into Rust statics, so that the server starts without parsing anything.
 //!
-//! Three files go to `OUT_DIR`: `types.rs` (every struct type of the served kinds, for the codec), `resources.rs`
-//! (every served resource with its policy, for `kinds`) and `structures.rs` (how lists and maps are merged and owned, for
-//! `structured`). The statics name only types that the including module
+//! Four files go to `OUT_DIR`: `types.rs` (every struct type of the served kinds, for the codec), `resources.rs`
+//! (every served resource with its policy, for `kinds`), `defaults.rs` (what is filled in) and `structures.rs` (how lists
+//! and maps are merged and owned, for `structured`). The statics name only types that the including module
 //! defines; this script knows their field names and nothing else of the crate.
 
 use std::{collections::BTreeMap, env, fmt::Write as _, fs, path::Path};
 
 use serde_json::Value;
 
+#[path = "build/defaults.rs"]
+mod defaults;
 #[path = "build/structures.rs"]
 mod structures;
 
+const DEFAULTS: &str = "data/kubernetes-1.37-defaults.json";
 const DISCOVERY: &str = "data/kubernetes-1.37-discovery.json";
 const FACTS: &str = "data/kubernetes-1.37-facts.json";
 const STRUCTS: &str = "data/kubernetes-1.37-structs.json";
 const TYPES: &str = "data/kubernetes-1.37-types.json";
 
 fn main() {
-    for file in ["build.rs", "build/structures.rs", DISCOVERY, FACTS, STRUCTS, TYPES] {
+    for file in [
+        "build.rs",
+        "build/defaults.rs",
+        "build/structures.rs",
+        DEFAULTS,
+        DISCOVERY,
+        FACTS,
+        STRUCTS,
+        TYPES,
+    ] {
         println!("cargo::rerun-if-changed={file}");
     }
     let out = env::var_os("OUT_DIR").expect("cargo sets OUT_DIR");
@@ -29,6 +41,8 @@ fn main() {
         .map(|(id, name)| (name.as_str(), id))
         .collect();
     fs::write(Path::new(&out).join("types.rs"), types(&structs, &type_ids)).expect("OUT_DIR is writable");
+    let defaults = defaults::defaults(&read(DEFAULTS), &structs, &type_ids);
+    fs::write(Path::new(&out).join("defaults.rs"), defaults).expect("OUT_DIR is writable");
     let facts = read(FACTS);
     let (structures, places) = structures::structures(&read(TYPES), &facts, &structs);
     fs::write(Path::new(&out).join("structures.rs"), structures).expect("OUT_DIR is writable");

@@ -29,6 +29,7 @@ mod scale;
 mod schemas;
 mod selectors;
 mod shared_storage;
+mod specs;
 mod strategic;
 mod subresources;
 mod texts;

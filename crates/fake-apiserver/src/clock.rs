@@ -73,6 +73,11 @@ impl Names {
         )
     }
 
+    /// A number below another one, which is not 0.
+    pub(crate) fn below(&self, end: u32) -> u32 {
+        self.random.lock().unwrap_or_else(PoisonError::into_inner).u32(..end)
+    }
+
     /// A name that starts with `prefix`: five random characters follow, as on a real server.
     pub(crate) fn name(&self, prefix: &str) -> String {
         const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";

@@ -30,7 +30,8 @@ pub(crate) use custom::{duplicates, duplicates_below, embedded_metadata};
 pub(crate) use error::DecodeError;
 pub(crate) use options::{DeleteOptions, IGNORE_STORE_READ_ERROR, Preconditions, decode_delete_options};
 pub(crate) use patch_types::{GoType, Member};
-pub(crate) use tables::{Strategy, TypeId, type_of};
+pub(crate) use quantity::round_up_to_milli;
+pub(crate) use tables::{Field, Shape, Strategy, TypeId, type_of};
 pub(crate) use unstructured::convert;
 pub(crate) use yaml::{findings as yaml_findings, to_json as yaml_to_json};
 

@@ -1,97 +1,157 @@
-//! The default values that users notice: of pods, and of the workloads that hold a pod template.
+//! The values that the server fills in where a client leaves something out.
 //!
-//! Only what every client sees is filled in; the rest is in the table of what this server does not do. Defaults come
-//! before the comparison with what is stored, so that writing an object back without them changes nothing.
+//! # Design
+//!
+//! Defaults belong to types, not to kinds: a probe is filled in wherever one stands. So there is one table by type
+//! (`data/kubernetes-1.37-defaults.json`, packed by the build script) and one walk over an object along the type tables. A
+//! field that is absent, or zero where that is the same, gets its value; then the rule of the type, if it has one, looks at
+//! what depends on several fields ([`rules`]); then the fields are walked. Types below which there is nothing to fill in
+//! are not entered.
+//!
+//! Defaults come before the comparison with what is stored, so that writing an object back without them changes nothing.
+
+mod rules;
 
 use serde_json::{Map, Value, json};
 
-use crate::codec::{ContentType, FieldValidation, decode};
-use crate::kinds::Resource;
+use crate::codec::{ContentType, Field, FieldValidation, Shape, TypeId, decode, round_up_to_milli};
+use crate::kinds::{Resource, Schema};
 use crate::object::Object;
 
 type Fields = Map<String, Value>;
 
-/// Fills in a pod: its own fields and its containers' fields.
-pub(crate) fn pod(resource: &Resource, object: &mut Object) {
-    change_spec(resource, object, |spec| {
-        pod_spec(spec);
-        default(spec, "enableServiceLinks", true);
-    });
+/// What is filled in of one type.
+struct Entry {
+    /// Fields and their values, as JSON.
+    values: &'static [(&'static str, &'static str)],
+    rule: Option<fn(&mut Fields)>,
+}
+
+// `ENTRIES`, and in `PLACES` by type: 0 if nothing in it has a default, 1 if something below has, and from 2 on the place of
+// its own entry.
+include!(concat!(env!("OUT_DIR"), "/defaults.rs"));
+
+/// Fills in an object of a built-in kind.
+pub(crate) fn fill_in(resource: &Resource, object: &mut Object) {
+    let Schema::Typed(id) = resource.schema else { return };
+    if PLACES[usize::from(id.0)] > 0 {
+        change(resource, object, |fields| fill_in_type(id, fields));
+    }
+}
+
+/// Changes the fields of an object beside its metadata, and puts them back in Go's form.
+pub(crate) fn change(resource: &Resource, object: &mut Object, change: impl FnOnce(&mut Fields)) {
+    let mut fields: Fields = object
+        .fields
+        .iter()
+        .filter_map(|(name, bytes)| Some((name.to_string(), serde_json::from_slice(bytes).ok()?)))
+        .collect();
+    let before = fields.clone();
+    change(&mut fields);
+    if fields == before {
+        return;
+    }
+    let body = Value::Object(fields).to_string();
+    // A decoded object with more fields of the same kind can be decoded; if not, it stays as the client sent it.
+    if let Ok(decoded) = decode(resource, ContentType::Json, body.as_bytes(), FieldValidation::Ignore) {
+        object.fields = decoded.object.fields;
+    }
+}
+
+fn fill_in_type(id: TypeId, fields: &mut Fields) {
+    let place = PLACES[usize::from(id.0)];
+    if place == 0 {
+        return;
+    }
+    let types = id.get();
+    if let Some(entry) = ENTRIES.get(usize::from(place).wrapping_sub(2)) {
+        for (name, value) in entry.values {
+            let pointer = types.fields.iter().any(|field| field.name == *name && field.pointer);
+            if is_unset(fields.get(*name), pointer) {
+                // The table is checked when it is packed.
+                fields.insert((*name).to_owned(), serde_json::from_str(value).unwrap_or_default());
+            }
+        }
+        if let Some(rule) = entry.rule {
+            rule(fields);
+        }
+    }
+    for field in types.fields.iter().filter(|field| field.name != "metadata") {
+        fill_in_field(field, fields);
+    }
+}
+
+fn fill_in_field(field: &Field, fields: &mut Fields) {
+    if field.go == "v1.ResourceList" {
+        for (_, quantity) in fields
+            .get_mut(field.name)
+            .and_then(Value::as_object_mut)
+            .into_iter()
+            .flatten()
+        {
+            if let Some(rounded) = quantity.as_str().and_then(round_up_to_milli) {
+                *quantity = rounded.into();
+            }
+        }
+        return;
+    }
+    let (id, is_struct) = match field.shape {
+        Shape::Struct(id) => (id, true),
+        Shape::List(Shape::Struct(id)) | Shape::Map(Shape::Struct(id)) => (*id, false),
+        _ => return,
+    };
+    if PLACES[usize::from(id.0)] == 0 {
+        return;
+    }
+    match fields.get_mut(field.name) {
+        Some(Value::Object(inner)) if is_struct => fill_in_type(id, inner),
+        Some(Value::Object(entries)) => {
+            entries
+                .iter_mut()
+                .filter_map(|(_, value)| value.as_object_mut())
+                .for_each(|inner| fill_in_type(id, inner));
+        }
+        Some(Value::Array(items)) => {
+            items
+                .iter_mut()
+                .filter_map(Value::as_object_mut)
+                .for_each(|inner| fill_in_type(id, inner));
+        }
+        // A struct that is no pointer is there, however empty.
+        _ if is_struct && !field.pointer => {
+            let mut inner = Fields::new();
+            fill_in_type(id, &mut inner);
+            if !inner.is_empty() {
+                fields.insert(field.name.to_owned(), inner.into());
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Whether nobody has set a field: a pointer is set if it is there, all else if it is not zero.
+fn is_unset(value: Option<&Value>, pointer: bool) -> bool {
+    match value {
+        None | Some(Value::Null) => true,
+        Some(_) if pointer => false,
+        Some(Value::String(text)) => text.is_empty(),
+        Some(Value::Array(items)) => items.is_empty(),
+        Some(Value::Number(number)) => number.as_f64() == Some(0.0),
+        Some(Value::Bool(set)) => !set,
+        Some(Value::Object(_)) => false,
+    }
 }
 
 /// Fills in what admission adds to a pod.
 pub(crate) fn admit_pod(resource: &Resource, object: &mut Object) {
-    change_spec(resource, object, |spec| {
+    change(resource, object, |fields| {
+        let Some(spec) = fields.get_mut("spec").and_then(Value::as_object_mut) else {
+            return;
+        };
         default(spec, "priority", 0);
         default(spec, "preemptionPolicy", "PreemptLowerPriority");
         tolerations(spec);
     });
-}
-
-/// Fills in a Deployment and its pod template.
-pub(crate) fn deployment(resource: &Resource, object: &mut Object) {
-    change_spec(resource, object, |spec| {
-        default(spec, "replicas", 1);
-        default(spec, "revisionHistoryLimit", 10);
-        default(spec, "progressDeadlineSeconds", 600);
-        if let Some(strategy) = child(spec, "strategy") {
-            default(strategy, "type", "RollingUpdate");
-            if strategy["type"] == "RollingUpdate"
-                && let Some(rolling) = child(strategy, "rollingUpdate")
-            {
-                default(rolling, "maxSurge", "25%");
-                default(rolling, "maxUnavailable", "25%");
-            }
-        }
-        template(spec);
-    });
-}
-
-/// Fills in a `ReplicaSet` and its pod template.
-pub(crate) fn replica_set(resource: &Resource, object: &mut Object) {
-    change_spec(resource, object, |spec| {
-        default(spec, "replicas", 1);
-        template(spec);
-    });
-}
-
-/// Fills in which directions a network policy is about.
-pub(crate) fn network_policy(resource: &Resource, object: &mut Object) {
-    change_spec(resource, object, |spec| {
-        let some = |name: &str| {
-            spec.get(name)
-                .and_then(Value::as_array)
-                .is_some_and(|list| !list.is_empty())
-        };
-        let types: &[&str] = if some("egress") {
-            &["Ingress", "Egress"]
-        } else {
-            &["Ingress"]
-        };
-        if !some("policyTypes") {
-            spec.insert("policyTypes".to_owned(), json!(types));
-        }
-    });
-}
-
-/// Changes `spec` and puts it back in Go's form. An object without one is left to validation.
-fn change_spec(resource: &Resource, object: &mut Object, change: impl FnOnce(&mut Fields)) {
-    let spec = object
-        .field("spec")
-        .and_then(|bytes| serde_json::from_slice(bytes).ok());
-    let Some(Value::Object(before)) = spec else { return };
-    let mut spec = before.clone();
-    change(&mut spec);
-    if spec == before {
-        return;
-    }
-    let body = json!({ "spec": spec }).to_string();
-    // A decoded object with more fields of the same kind can be decoded; if not, it stays as the client sent it.
-    if let Ok(decoded) = decode(resource, ContentType::Json, body.as_bytes(), FieldValidation::Ignore)
-        && let Some(spec) = decoded.object.field("spec")
-    {
-        object.set_field("spec", spec.clone());
-    }
 }
 
 fn default(fields: &mut Fields, name: &str, value: impl Into<Value>) {
@@ -100,56 +160,9 @@ fn default(fields: &mut Fields, name: &str, value: impl Into<Value>) {
     }
 }
 
-/// The object in a field, made if it is absent.
-fn child<'a>(fields: &'a mut Fields, name: &str) -> Option<&'a mut Fields> {
-    default(fields, name, Fields::new());
-    fields.get_mut(name).and_then(Value::as_object_mut)
-}
-
 fn items<'a>(fields: &'a mut Fields, name: &str) -> impl Iterator<Item = &'a mut Fields> {
     let list = fields.get_mut(name).and_then(Value::as_array_mut);
     list.into_iter().flatten().filter_map(Value::as_object_mut)
-}
-
-fn template(spec: &mut Fields) {
-    let template = spec.get_mut("template").and_then(Value::as_object_mut);
-    if let Some(spec) = template.and_then(|template| template.get_mut("spec"))
-        && let Some(spec) = spec.as_object_mut()
-    {
-        pod_spec(spec);
-    }
-}
-
-fn pod_spec(spec: &mut Fields) {
-    default(spec, "restartPolicy", "Always");
-    default(spec, "terminationGracePeriodSeconds", 30);
-    default(spec, "dnsPolicy", "ClusterFirst");
-    default(spec, "schedulerName", "default-scheduler");
-    default(spec, "securityContext", Fields::new());
-    for containers in ["initContainers", "containers"] {
-        for container in items(spec, containers) {
-            let image = container.get("image").and_then(Value::as_str).unwrap_or_default();
-            let policy = pull_policy(image);
-            default(container, "imagePullPolicy", policy);
-            default(container, "terminationMessagePath", "/dev/termination-log");
-            default(container, "terminationMessagePolicy", "File");
-            for port in items(container, "ports") {
-                default(port, "protocol", "TCP");
-            }
-        }
-    }
-}
-
-/// An image that may change under its name is always pulled.
-fn pull_policy(image: &str) -> &'static str {
-    if image.contains('@') {
-        return "IfNotPresent";
-    }
-    let name = image.rsplit('/').next().unwrap_or_default();
-    match name.split_once(':') {
-        None | Some((_, "latest")) => "Always",
-        Some(_) => "IfNotPresent",
-    }
 }
 
 /// A pod stays for five minutes on a node that is not well, unless it says otherwise.
@@ -172,26 +185,82 @@ fn tolerations(spec: &mut Fields) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kinds::Registry;
+
+    /// The fields of an object that is written in so many words.
+    fn filled_in(group: &str, plural: &str, fields: &Value) -> Value {
+        let kinds = Registry::new().snapshot();
+        let resource = kinds.resource(group, "v1", plural).unwrap();
+        let body = fields.to_string();
+        let decoded = decode(resource, ContentType::Json, body.as_bytes(), FieldValidation::Strict).unwrap();
+        let mut object = decoded.object;
+        fill_in(resource, &mut object);
+        let mut once = object.clone();
+        fill_in(resource, &mut once);
+        assert_eq!(once, object, "what is filled in once is filled in");
+        object
+            .fields
+            .iter()
+            .map(|(name, bytes)| (name.to_string(), serde_json::from_slice::<Value>(bytes).unwrap()))
+            .collect::<Map<_, _>>()
+            .into()
+    }
 
     #[test]
-    fn an_image_is_pulled_always_unless_its_tag_or_digest_is_fixed() {
-        for image in ["i", "i:latest", "host:5000/i", "host:5000/a/i:latest"] {
-            assert_eq!(pull_policy(image), "Always", "{image}");
-        }
-        for image in ["i:1", "host:5000/i:1.2", "i@sha256:0", "i:latest@sha256:0"] {
-            assert_eq!(pull_policy(image), "IfNotPresent", "{image}");
+    fn every_type_of_a_field_is_filled_in_where_it_stands() {
+        let container = json!({"name": "c", "image": "i:1", "readinessProbe": {"httpGet": {"port": 80}}});
+        let spec = json!({"containers": [container], "volumes": [{"name": "v"}]});
+        let pod = filled_in("", "pods", &json!({"spec": spec}));
+        let set = filled_in(
+            "apps",
+            "replicasets",
+            &json!({"spec": {"selector": {}, "template": {"spec": spec}}}),
+        );
+        for (spec, of_pod) in [(&pod["spec"], true), (&set["spec"]["template"]["spec"], false)] {
+            let container = &spec["containers"][0];
+            assert_eq!(container["imagePullPolicy"], "IfNotPresent");
+            assert_eq!(container["readinessProbe"]["periodSeconds"], 10);
+            assert_eq!(container["readinessProbe"]["httpGet"]["scheme"], "HTTP");
+            assert_eq!(spec["volumes"][0]["emptyDir"], json!({}));
+            assert_eq!(spec["securityContext"], json!({}));
+            assert_eq!(spec["enableServiceLinks"] == true, of_pod);
         }
     }
 
     #[test]
-    fn own_values_and_tolerations_stay() {
+    fn own_values_stay() {
+        let spec = json!({"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": []});
+        let pod = filled_in("", "pods", &json!({"spec": spec}));
+        assert_eq!(pod["spec"]["restartPolicy"], "Never");
+        assert_eq!(
+            pod["spec"]["terminationGracePeriodSeconds"], 0,
+            "a pointer is set if it is there"
+        );
+        assert_eq!(pod["spec"]["dnsPolicy"], "ClusterFirst");
         let mut spec = Fields::new();
-        spec.insert("restartPolicy".to_owned(), "Never".into());
         spec.insert("tolerations".to_owned(), json!([{"operator": "Exists"}]));
-        pod_spec(&mut spec);
         tolerations(&mut spec);
-        assert_eq!(spec["restartPolicy"], "Never");
-        assert_eq!(spec["dnsPolicy"], "ClusterFirst");
         assert_eq!(spec["tolerations"], json!([{"operator": "Exists"}]));
+    }
+
+    #[test]
+    fn fields_come_in_the_order_of_their_type() {
+        let kinds = Registry::new().snapshot();
+        let resource = kinds.resource("storage.k8s.io", "v1", "storageclasses").unwrap();
+        let body = br#"{"provisioner": "p", "allowVolumeExpansion": true}"#;
+        let mut object = decode(resource, ContentType::Json, body, FieldValidation::Strict)
+            .unwrap()
+            .object;
+        fill_in(resource, &mut object);
+        let names: Vec<_> = object.fields.iter().map(|(name, _)| name.as_ref()).collect();
+        assert_eq!(
+            names,
+            [
+                "provisioner",
+                "reclaimPolicy",
+                "allowVolumeExpansion",
+                "volumeBindingMode"
+            ]
+        );
     }
 }

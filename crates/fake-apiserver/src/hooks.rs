@@ -3,18 +3,23 @@
 mod data;
 mod events;
 mod namespace;
+mod pods;
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use jiff::Timestamp;
+use serde_json::json;
 
 use crate::codec::zero_field;
 use crate::json::scan;
 use crate::kinds::Resource;
 use crate::object::Object;
+use crate::server::Shared;
+use crate::status::Status;
+use crate::storage::ResourceId;
 use crate::validation::{ErrorKind, FieldError, Written, join, label_errors, label_value_errors};
-use crate::{crd, defaults, schemas};
+use crate::{crd, defaults, schemas, services, specs};
 
 use data::{bare_references, config_keys, data_size, encode_string_data, too_long};
 
@@ -22,9 +27,13 @@ use data::{bare_references, config_keys, data_size, encode_string_data, too_long
 #[derive(Clone, Copy)]
 struct Hooks {
     /// The status of a new object, which no client sets.
-    initial_status: Option<fn(&Object) -> &'static str>,
+    initial_status: Option<fn(&Object) -> String>,
     /// Changes a new object.
     on_create: fn(&Resource, &mut Object),
+    /// Changes a new object whose name is settled.
+    on_new_name: fn(&Resource, &mut Object),
+    /// Changes a new object that is valid.
+    on_valid: fn(&mut Object),
     /// Changes an object whose deletion begins and that stays for now.
     on_delete: fn(&Resource, &mut Object, Timestamp) -> Marked,
     /// Whether something in the body keeps a deleted object.
@@ -35,7 +44,7 @@ struct Hooks {
     names_itself: bool,
     /// A field that an update does not change.
     kept_on_update: Option<&'static str>,
-    /// Changes what a client writes: defaults, which the client owns.
+    /// Changes what a client writes, beyond the defaults that [`defaults`] has: the client owns it.
     on_write: fn(&Resource, &mut Object),
     /// Changes what a client writes: what admission adds, which nobody owns.
     on_admit: fn(&Resource, &mut Object),
@@ -87,6 +96,8 @@ pub(crate) enum Marked {
 const NONE: Hooks = Hooks {
     initial_status: None,
     on_create: |_, _| {},
+    on_new_name: |_, _| {},
+    on_valid: |_| {},
     on_delete: |_, _, _| Marked::Here,
     keeps: |_| Kept::No,
     on_name: |_| {},
@@ -118,7 +129,7 @@ const EVENT_OF_EVENTS: Hooks = Hooks {
 };
 
 const NAMESPACE: Hooks = Hooks {
-    initial_status: Some(|_| r#"{"phase":"Active"}"#),
+    initial_status: Some(|_| r#"{"phase":"Active"}"#.to_owned()),
     on_name: |object| {
         let name = object.meta.name.clone();
         object.meta.labels.insert("kubernetes.io/metadata.name", name);
@@ -126,7 +137,6 @@ const NAMESPACE: Hooks = Hooks {
     on_create: |_, object| {
         object.set_field("spec", Bytes::from_static(br#"{"finalizers":["kubernetes"]}"#));
     },
-    on_write: |_, object| namespace::default_phase(object),
     validate: namespace::validate,
     on_delete: |_, object, _| {
         object.set_field("status", Bytes::from_static(br#"{"phase":"Terminating"}"#));
@@ -162,8 +172,12 @@ const DEFINITION: Hooks = Hooks {
 };
 
 const POD: Hooks = Hooks {
-    initial_status: Some(|_| r#"{"phase":"Pending","qosClass":"BestEffort"}"#),
-    on_write: defaults::pod,
+    initial_status: Some(|pod| {
+        format!(
+            r#"{{"phase":"Pending","qosClass":"{}"}}"#,
+            pods::quality_of_service(pod)
+        )
+    }),
     on_admit: defaults::admit_pod,
     kept_by_status: KeptByStatus::Owners,
     name_warning: |name| not_a_label(name, "the Pod's hostname"),
@@ -210,11 +224,6 @@ const REPLICATION_CONTROLLER: Hooks = Hooks {
     ..OF_PODS
 };
 
-const DEPLOYMENT: Hooks = Hooks {
-    on_write: defaults::deployment,
-    ..OF_PODS
-};
-
 /// How often the template of a daemon set has changed, and once more: old versions have a field for it.
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
@@ -246,11 +255,6 @@ const DAEMON_SET: Hooks = Hooks {
     ..NONE
 };
 
-const REPLICA_SET: Hooks = Hooks {
-    on_write: defaults::replica_set,
-    ..OF_PODS
-};
-
 const CONFIG_MAP: Hooks = Hooks {
     validate: |Written { new: object, .. }| {
         let mut errors = config_keys(object, &["data", "binaryData"]);
@@ -261,12 +265,7 @@ const CONFIG_MAP: Hooks = Hooks {
 };
 
 const SECRET: Hooks = Hooks {
-    on_write: |_, object| {
-        encode_string_data(object);
-        if object.field("type").is_none_or(|value| value.as_ref() == b"\"\"") {
-            object.set_field("type", Bytes::from_static(br#""Opaque""#));
-        }
-    },
+    on_write: |_, object| encode_string_data(object),
     validate: |Written { new: object, .. }| {
         let mut errors = config_keys(object, &["data"]);
         errors.extend(too_long(data_size(object, "", "data"), "data"));
@@ -286,9 +285,43 @@ const JOB: Hooks = Hooks {
          set propagationPolicy=Orphan to suppress this warning",
     ),
     on_write: |_, object| labels_of_template(object),
-    validate: name_in_labels,
+    on_new_name: select_own_pods,
+    // What is read from the store is filled in once more.
+    on_valid: labels_of_template,
     ..OF_PODS
 };
+
+/// The pods of a new job have its name and its uid as labels, by which it finds them, unless it says how it does.
+fn select_own_pods(resource: &Resource, job: &mut Object) {
+    const LABELS: [&str; 3] = ["template", "metadata", "labels"];
+    let (name, uid) = (job.meta.name.clone(), job.meta.uid.clone());
+    defaults::change(resource, job, |fields| {
+        let Some(spec) = fields.get_mut("spec") else { return };
+        if spec["manualSelector"] == true {
+            return;
+        }
+        let mut label = |place: [&str; 3], key: &str, value: &str| {
+            let mut labels = &mut *spec;
+            for name in place.into_iter().filter(|name| !name.is_empty()) {
+                labels = &mut labels[name];
+            }
+            if labels[key].is_null() {
+                labels[key] = value.into();
+            }
+        };
+        for key in ["job-name", "batch.kubernetes.io/job-name"] {
+            label(LABELS, key, &name);
+        }
+        for key in ["controller-uid", "batch.kubernetes.io/controller-uid"] {
+            label(LABELS, key, &uid);
+        }
+        label(
+            ["selector", "matchLabels", ""],
+            "batch.kubernetes.io/controller-uid",
+            &uid,
+        );
+    });
+}
 
 /// The names of the jobs of a cron job are longer by a time.
 const CRON_JOB: Hooks = Hooks {
@@ -301,48 +334,10 @@ const CRON_JOB: Hooks = Hooks {
     ..OF_PODS
 };
 
-/// The name of a new job becomes labels of its pods, unless it has some of its own.
-fn name_in_labels(written: &Written<'_>) -> Vec<FieldError> {
-    let Written { new: job, old, .. } = written;
-    let selects_itself = job.field("spec").and_then(|spec| scan::member(spec, "manualSelector"));
-    let labels = template_labels(job);
-    let is_labelled = ["job-name", "batch.kubernetes.io/job-name"]
-        .iter()
-        .all(|label| labels.contains_key(*label));
-    if old.is_some() || is_labelled || selects_itself == Some(b"true") {
-        return Vec::new();
-    }
-    let wrong = label_value_errors(&job.meta.name);
-    let errors = wrong
-        .iter()
-        .map(|text| FieldError::invalid("spec.template.labels", &job.meta.name, text));
-    errors.collect()
-}
-
-const NETWORK_POLICY: Hooks = Hooks {
-    on_write: defaults::network_policy,
-    ..NONE
-};
-
 const PRIORITY_CLASS: Hooks = Hooks {
-    on_write: |_, object| default_field(object, "preemptionPolicy", br#""PreemptLowerPriority""#),
     validate: system_priority,
     ..NONE
 };
-
-const STORAGE_CLASS: Hooks = Hooks {
-    on_write: |_, object| {
-        default_field(object, "reclaimPolicy", br#""Delete""#);
-        default_field(object, "volumeBindingMode", br#""Immediate""#);
-    },
-    ..NONE
-};
-
-fn default_field(object: &mut Object, field: &'static str, value: &'static [u8]) {
-    if object.field(field).is_none() {
-        object.set_field(field, Bytes::from_static(value));
-    }
-}
 
 /// Refuses names that are for the classes of the system itself.
 fn system_priority(written: &Written<'_>) -> Vec<FieldError> {
@@ -370,6 +365,42 @@ fn system_priority(written: &Written<'_>) -> Vec<FieldError> {
     vec![FieldError::new(ErrorKind::Forbidden, "metadata.name", &text)]
 }
 
+/// A node takes no pods until it is known to be well.
+const NODE: Hooks = Hooks {
+    on_create: |resource, node| {
+        defaults::change(resource, node, |fields| {
+            let taints = &mut fields.entry("spec").or_insert_with(|| json!({}))["taints"];
+            let key = "node.kubernetes.io/not-ready";
+            let mut all = taints.as_array().cloned().unwrap_or_default();
+            if !all
+                .iter()
+                .any(|taint| taint["key"] == key && taint["effect"] == "NoSchedule")
+            {
+                all.push(json!({"key": key, "effect": "NoSchedule"}));
+                *taints = all.into();
+            }
+        });
+    },
+    ..NONE
+};
+
+const CLAIM: Hooks = Hooks {
+    initial_status: Some(|_| r#"{"phase":"Pending"}"#.to_owned()),
+    ..NONE
+};
+
+const VOLUME: Hooks = Hooks {
+    initial_status: Some(|volume| {
+        let since = volume
+            .meta
+            .creation_timestamp
+            .map(crate::clock::time_text)
+            .unwrap_or_default();
+        format!(r#"{{"phase":"Pending","lastPhaseTransitionTime":"{since}"}}"#)
+    }),
+    ..NONE
+};
+
 const LIMIT_RANGE: Hooks = Hooks {
     names_itself: true,
     ..NONE
@@ -383,18 +414,18 @@ fn hooks(resource: &Resource) -> Hooks {
         ("", "secrets") => SECRET,
         ("", "limitranges") => LIMIT_RANGE,
         ("", "serviceaccounts") => SERVICE_ACCOUNT,
+        ("", "nodes") => NODE,
+        ("", "persistentvolumeclaims") => CLAIM,
+        ("", "persistentvolumes") => VOLUME,
         ("", "events") => EVENT,
         ("events.k8s.io", "events") => EVENT_OF_EVENTS,
         ("flowcontrol.apiserver.k8s.io", _) => Hooks {
             kept_by_status: KeptByStatus::Metadata,
             ..NONE
         },
-        ("networking.k8s.io", "networkpolicies") => NETWORK_POLICY,
         ("scheduling.k8s.io", "priorityclasses") => PRIORITY_CLASS,
-        ("storage.k8s.io", "storageclasses") => STORAGE_CLASS,
         ("apps", "daemonsets") => DAEMON_SET,
-        ("apps", "deployments") => DEPLOYMENT,
-        ("apps", "replicasets") => REPLICA_SET,
+        ("apps", "deployments" | "replicasets") => OF_PODS,
         ("batch", "jobs") => JOB,
         ("", "replicationcontrollers") => REPLICATION_CONTROLLER,
         ("batch", "cronjobs") => CRON_JOB,
@@ -406,7 +437,7 @@ fn hooks(resource: &Resource) -> Hooks {
 /// Replaces the status that the client sent with the one that a new object has.
 pub(crate) fn reset_status(resource: &Resource, object: &mut Object) {
     match hooks(resource).initial_status {
-        Some(status) => object.set_field("status", Bytes::from_static(status(object).as_bytes())),
+        Some(status) => object.set_field("status", status(object).into()),
         // As Go writes the status of an empty object; custom resources have none.
         None => match zero_field(resource, "status") {
             Some(status) => object.set_field("status", status),
@@ -420,6 +451,33 @@ pub(crate) fn reset_status(resource: &Resource, object: &mut Object) {
 /// Changes a new object before it is validated and stored.
 pub(crate) fn before_create(resource: &Resource, object: &mut Object) {
     (hooks(resource).on_create)(resource, object);
+}
+
+/// Changes a new object whose name is settled.
+pub(crate) fn name_settled(resource: &Resource, object: &mut Object) {
+    (hooks(resource).on_new_name)(resource, object);
+}
+
+/// Changes a new object that is valid.
+pub(crate) fn found_valid(resource: &Resource, object: &mut Object) {
+    (hooks(resource).on_valid)(object);
+}
+
+/// Gives an object that is written what the server hands out, which is kept for it until it is stored.
+///
+/// # Errors
+/// 422 for what it asks for and cannot have, 500 if there is nothing left.
+pub(crate) fn allocate<'a>(
+    server: &'a Shared,
+    resource: &Resource,
+    id: ResourceId,
+    old: Option<&Object>,
+    new: &mut Object,
+) -> Result<Option<services::Held<'a>>, Status> {
+    if resource.group.is_empty() && resource.plural == "services" {
+        return services::allocate(server, resource, id, old, new).map(Some);
+    }
+    Ok(None)
 }
 
 /// Changes an object whose deletion begins and that stays for now.
@@ -449,6 +507,7 @@ pub(crate) fn kept_on_update(resource: &Resource) -> Option<&'static str> {
 
 /// Changes what a client writes, before it is compared with what is stored.
 pub(crate) fn before_write(resource: &Resource, object: &mut Object) {
+    defaults::fill_in(resource, object);
     (hooks(resource).on_write)(resource, object);
 }
 
@@ -509,6 +568,7 @@ pub(crate) fn validate_new(resource: &Resource, object: &Object, of_metadata: Ve
         return errors;
     }
     errors.extend(join(of_metadata, (hooks.validate)(&written)));
+    errors.extend(specs::validate(resource, &written));
     errors
 }
 
@@ -526,5 +586,6 @@ pub(crate) fn validate_changed(
     of_metadata.extend((hooks.validate_first)(written));
     let of_kind = (hooks.validate)(written).into_iter();
     of_metadata.extend(of_kind.filter(|error| !matches!(&*error.field, "metadata.name" | "metadata.generateName")));
+    of_metadata.extend(specs::validate(resource, written));
     of_metadata
 }

@@ -70,6 +70,8 @@ mod schemas;
 mod selector;
 mod server;
 mod service;
+mod services;
+mod specs;
 mod status;
 mod storage;
 mod stored;

@@ -23,6 +23,7 @@ use crate::faults::{Faults, Rule, RuleHandle};
 use crate::kinds::{Registry, Resource, StorageId};
 use crate::request_log::RequestLog;
 use crate::service::FakeService;
+use crate::services::Addresses;
 use crate::status::Status;
 use crate::storage::{ResourceId, Revision, Storage};
 use crate::stored::Stored;
@@ -61,6 +62,7 @@ pub(crate) struct Shared {
     pub(crate) definitions: Mutex<Definitions>,
     pub(crate) clock: Clock,
     pub(crate) names: Names,
+    pub(crate) addresses: Addresses,
     pub(crate) faults: Faults,
     pub(crate) log: RequestLog,
     pub(crate) watches: OpenWatches,

@@ -23,6 +23,7 @@ mod watch;
 mod write;
 
 pub(crate) use create::create_object;
+pub(crate) use write::check as check_findings;
 
 use std::sync::Arc;
 

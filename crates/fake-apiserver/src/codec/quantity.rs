@@ -61,6 +61,20 @@ pub(super) fn canonical(text: &str) -> Result<String, &'static str> {
     Ok(out)
 }
 
+/// A canonical quantity without what is below a thousandth, which counts as one; none if there is nothing below.
+pub(crate) fn round_up_to_milli(text: &str) -> Option<String> {
+    let power: u32 = match text.as_bytes().last()? {
+        b'n' => 6,
+        b'u' => 3,
+        _ => return None,
+    };
+    let digits: i128 = text[..text.len() - 1].parse().ok()?;
+    let unit = 10_i128.pow(power);
+    // As on the real server, away from zero.
+    let rounded = (digits.abs() + unit - 1) / unit * digits.signum();
+    canonical(&format!("{rounded}m")).ok()
+}
+
 fn split(text: &str) -> Result<Parsed<'_>, &'static str> {
     let rest = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (whole, rest) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len()));

@@ -5,18 +5,18 @@
 pub(crate) struct TypeId(pub(crate) u16);
 
 impl TypeId {
-    pub(super) fn get(self) -> &'static Type {
+    pub(crate) fn get(self) -> &'static Type {
         &TYPES[usize::from(self.0)]
     }
 }
 
 /// A struct type.
 #[derive(Debug)]
-pub(super) struct Type {
+pub(crate) struct Type {
     /// The name in Go, `v1.Pod`.
     pub(super) go: &'static str,
     /// In struct order, which is the output order.
-    pub(super) fields: &'static [Field],
+    pub(crate) fields: &'static [Field],
     /// Positions in `fields`, sorted by name.
     pub(super) sorted: &'static [u16],
 }
@@ -40,7 +40,7 @@ impl Type {
 
 /// When Go leaves a field out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Omit {
+pub(crate) enum Omit {
     Never,
     /// `omitempty`: false, 0, an empty string, list or map, or a nil pointer; never a struct.
     Empty,
@@ -50,15 +50,15 @@ pub(super) enum Omit {
 
 /// A field of a struct type.
 #[derive(Debug)]
-pub(super) struct Field {
-    pub(super) name: &'static str,
+pub(crate) struct Field {
+    pub(crate) name: &'static str,
     /// The Go type, for error texts.
-    pub(super) go: &'static str,
-    pub(super) shape: Shape,
+    pub(crate) go: &'static str,
+    pub(crate) shape: Shape,
     /// Protobuf field numbers from the outside in: two for a field of an embedded message, none if not in protobuf.
     pub(super) proto: &'static [u16],
     /// A pointer: zero differs from absent.
-    pub(super) pointer: bool,
+    pub(crate) pointer: bool,
     pub(super) omit: Omit,
     /// The embedded structs that it is a field of, which error texts name.
     pub(super) inside: &'static str,
@@ -78,7 +78,7 @@ pub(crate) enum Strategy {
 
 /// The shape of a value.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Shape {
+pub(crate) enum Shape {
     Str,
     Bool,
     Int32,

@@ -28,25 +28,6 @@ fn part<T: DeserializeOwned + Default>(object: &Object, field: &str) -> T {
         .unwrap_or_default()
 }
 
-/// Gives a namespace the phase that it has if nobody says otherwise.
-pub(super) fn default_phase(object: &mut Object) {
-    let found: NamespaceStatus = part(object, "status");
-    if !found.phase.is_empty() {
-        return;
-    }
-    // It is the first field, and left out when it is empty.
-    let rest = object.field("status").map_or(&b""[..], |bytes| {
-        bytes.get(1..bytes.len().saturating_sub(1)).unwrap_or_default()
-    });
-    let mut with_phase = br#"{"phase":"Active""#.to_vec();
-    if !rest.is_empty() {
-        with_phase.push(b',');
-        with_phase.extend_from_slice(rest);
-    }
-    with_phase.push(b'}');
-    object.set_field("status", with_phase.into());
-}
-
 /// A namespace stays until its `spec.finalizers` are empty.
 pub(super) fn spec_finalizers(object: &Object) -> Kept {
     let spec: Spec = part(object, "spec");

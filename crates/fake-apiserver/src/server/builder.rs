@@ -16,6 +16,7 @@ use crate::faults::Faults;
 use crate::kinds::Registry;
 use crate::namespaces;
 use crate::request_log::RequestLog;
+use crate::services::Addresses;
 use crate::storage::Storage;
 use crate::verbs::create_object;
 
@@ -283,6 +284,7 @@ impl Builder {
             definitions: Mutex::default(),
             clock: Clock::starting_at(self.start_time.unwrap_or_else(jiff::Timestamp::now)),
             names: Names::seeded(self.seed),
+            addresses: Addresses::default(),
             faults: Faults::seeded(self.seed),
             log: RequestLog::new(self.max_requests),
             watches: OpenWatches::new(),

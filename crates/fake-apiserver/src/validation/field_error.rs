@@ -16,6 +16,7 @@ pub(crate) enum ErrorKind {
     Duplicate,
     /// Of another type than the schema says.
     TypeInvalid,
+    NotFound,
 }
 
 impl ErrorKind {
@@ -30,6 +31,7 @@ impl ErrorKind {
             Self::TooMany => "FieldValueTooMany",
             Self::Duplicate => "FieldValueDuplicate",
             Self::TypeInvalid => "FieldValueTypeInvalid",
+            Self::NotFound => "FieldValueNotFound",
         }
     }
 
@@ -43,6 +45,7 @@ impl ErrorKind {
             Self::TooLong => "Too long",
             Self::TooMany => "Too many",
             Self::Duplicate => "Duplicate value",
+            Self::NotFound => "Not found",
         }
     }
 }

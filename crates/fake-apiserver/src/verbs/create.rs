@@ -156,9 +156,13 @@ fn store_new(
         if !generated {
             hooks::named(resource, &mut object);
         }
+        hooks::name_settled(resource, &mut object);
+        // What is handed out is refused before the rest is looked at.
+        let _held = hooks::allocate(server, resource, id, None, &mut object)?;
         let of_metadata = validate_create(resource, &object.meta);
         let errors = hooks::validate_new(resource, &object, of_metadata);
         write::check(resource, &object.meta.name, &errors)?;
+        hooks::found_valid(resource, &mut object);
         hooks::named(resource, &mut object);
         // A dry run does not get as far.
         if has_version && !dry_run {

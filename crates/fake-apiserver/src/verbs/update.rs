@@ -12,6 +12,7 @@ use crate::kinds::Resource;
 use crate::managed_fields::keep_times;
 use crate::negotiate::Shape;
 use crate::object::{Meta, Object};
+use crate::services::Held;
 use crate::status::{Cause, Status, Subject};
 use crate::storage::{Change, Outcome, Versioned};
 use crate::stored::Stored;
@@ -145,6 +146,8 @@ pub(super) fn transact(
     mut make: impl FnMut(&Versioned<Stored>, &Object) -> Result<(Object, Option<WrongType>), Status>,
 ) -> Result<Versioned<Stored>, Status> {
     let mut shown = None;
+    // What the object was given, until it is stored.
+    let mut _held = None;
     let outcome = context.server.storage.update(context.id, &context.key(), |old| {
         let old = old.ok_or_else(|| context.absent())?;
         let current = old.object.object_as(context.resource);
@@ -153,7 +156,9 @@ pub(super) fn transact(
         if let Some(wrong_type) = wrong_type {
             return Err(refused_type(context, part, &wrong_type, wanted.meta, &current.meta));
         }
-        let mut new = settle(context, part, &current, tracked(context, tracking, &current, wanted))?;
+        let wanted = tracked(context, tracking, &current, wanted);
+        let mut new;
+        (new, _held) = settle(context, part, &current, wanted)?;
         let removes = removed_by_update(context.resource, &current, &new);
         if !options.dry_run && !removes {
             // It is dropped on the way to the store, which these do not take.
@@ -233,8 +238,13 @@ fn tracked(context: Context<'_>, tracking: Tracking, old: &Object, mut wanted: O
     wanted
 }
 
-/// The object that is stored when `wanted` replaces `old`.
-fn settle(context: Context<'_>, part: Part, old: &Object, wanted: Object) -> Result<Object, Status> {
+/// The object that is stored when `wanted` replaces `old`, and what the server has handed out to it.
+fn settle<'a>(
+    context: Context<'a>,
+    part: Part,
+    old: &Object,
+    wanted: Object,
+) -> Result<(Object, Option<Held<'a>>), Status> {
     let resource = context.resource;
     let mut new = match part {
         Part::Main => {
@@ -272,6 +282,10 @@ fn settle(context: Context<'_>, part: Part, old: &Object, wanted: Object) -> Res
     if part != Part::Main {
         hooks::before_write(resource, &mut new);
     }
+    let held = match part {
+        Part::Main => hooks::allocate(context.server, resource, context.id, Some(old), &mut new)?,
+        Part::Status | Part::Finalize => None,
+    };
     hooks::admit(resource, &mut new);
     hooks::on_update(resource, old, &mut new);
     hooks::named(resource, &mut new);
@@ -291,7 +305,7 @@ fn settle(context: Context<'_>, part: Part, old: &Object, wanted: Object) -> Res
     let (spared, errors): (Vec<_>, Vec<_>) = found.into_iter().partition(|error| error.spared);
     context.request.warn(spared.iter().map(ToString::to_string).collect());
     write::check(resource, context.name(), &errors)?;
-    Ok(new)
+    Ok((new, held))
 }
 
 /// The metadata that a write of the status stores: all that is not held back.

@@ -292,7 +292,7 @@ pub(super) fn settle_namespace(
 ///
 /// # Errors
 /// If there are any.
-pub(super) fn check(resource: &Resource, name: &str, errors: &[FieldError]) -> Result<(), Status> {
+pub(crate) fn check(resource: &Resource, name: &str, errors: &[FieldError]) -> Result<(), Status> {
     if errors.is_empty() {
         return Ok(());
     }

@@ -82,7 +82,7 @@ pub(super) const KINDS: &[Kind] = &[
         "pods",
         "Pod",
         Namespaced,
-        false,
+        true,
         r#"{"spec":{"containers":[{"name":"c","image":"i"}]}}"#,
     ),
     kind(
@@ -90,7 +90,7 @@ pub(super) const KINDS: &[Kind] = &[
         "services",
         "Service",
         Namespaced,
-        false,
+        true,
         r#"{"spec":{"ports":[{"port":80}],"selector":{"a":"b"}}}"#,
     ),
     kind(
@@ -106,7 +106,7 @@ pub(super) const KINDS: &[Kind] = &[
         "endpoints",
         "Endpoints",
         Namespaced,
-        false,
+        true,
         r#"{"subsets":[{"addresses":[{"ip":"10.1.1.1"}],"ports":[{"port":80}]}]}"#,
     ),
     kind(
@@ -114,7 +114,7 @@ pub(super) const KINDS: &[Kind] = &[
         "events",
         "Event",
         Namespaced,
-        false,
+        true,
         r#"{"involvedObject":{"kind":"Pod","namespace":"{ns}","name":"a"},"reason":"r","message":"m","type":"Normal"}"#,
     ),
     kind(
@@ -122,7 +122,7 @@ pub(super) const KINDS: &[Kind] = &[
         "limitranges",
         "LimitRange",
         Namespaced,
-        false,
+        true,
         r#"{"spec":{"limits":[]}}"#,
     ),
     kind(
@@ -130,7 +130,7 @@ pub(super) const KINDS: &[Kind] = &[
         "resourcequotas",
         "ResourceQuota",
         Namespaced,
-        false,
+        true,
         r#"{"spec":{"hard":{"example.com/x":"1"}}}"#,
     ),
     kind(
@@ -138,7 +138,7 @@ pub(super) const KINDS: &[Kind] = &[
         "deployments",
         "Deployment",
         Namespaced,
-        false,
+        true,
         r#"{"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}"#,
     ),
     kind(
@@ -146,7 +146,7 @@ pub(super) const KINDS: &[Kind] = &[
         "jobs",
         "Job",
         Namespaced,
-        false,
+        true,
         r#"{"spec":{"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"i"}]}}}}"#,
     ),
     kind(
@@ -188,7 +188,7 @@ pub(super) const KINDS: &[Kind] = &[
         "statefulsets",
         "StatefulSet",
         Namespaced,
-        false,
+        true,
         r#"{"spec":{"selector":{"matchLabels":{"a":"b"}},"serviceName":"s","template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}"#,
     ),
     kind(
@@ -196,7 +196,7 @@ pub(super) const KINDS: &[Kind] = &[
         "daemonsets",
         "DaemonSet",
         Namespaced,
-        false,
+        true,
         r#"{"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}"#,
     ),
     kind(
@@ -204,7 +204,7 @@ pub(super) const KINDS: &[Kind] = &[
         "replicasets",
         "ReplicaSet",
         Namespaced,
-        false,
+        true,
         r#"{"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}"#,
     ),
     kind(
@@ -220,7 +220,7 @@ pub(super) const KINDS: &[Kind] = &[
         "replicationcontrollers",
         "ReplicationController",
         Namespaced,
-        false,
+        true,
         r#"{"spec":{"selector":{"a":"b"},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}"#,
     ),
     kind(
@@ -228,7 +228,7 @@ pub(super) const KINDS: &[Kind] = &[
         "podtemplates",
         "PodTemplate",
         Namespaced,
-        false,
+        true,
         r#"{"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}"#,
     ),
     kind(
@@ -236,7 +236,7 @@ pub(super) const KINDS: &[Kind] = &[
         "persistentvolumeclaims",
         "PersistentVolumeClaim",
         Namespaced,
-        false,
+        true,
         r#"{"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}}"#,
     ),
     kind(
@@ -244,7 +244,7 @@ pub(super) const KINDS: &[Kind] = &[
         "cronjobs",
         "CronJob",
         Namespaced,
-        false,
+        true,
         r#"{"spec":{"schedule":"* * * * *","jobTemplate":{"spec":{"template":{"metadata":{"labels":{"a":"b"}},"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"i"}]}}}}}}"#,
     ),
     kind(
@@ -252,7 +252,7 @@ pub(super) const KINDS: &[Kind] = &[
         "ingresses",
         "Ingress",
         Namespaced,
-        false,
+        true,
         r#"{"spec":{"defaultBackend":{"service":{"name":"s","port":{"number":80}}}}}"#,
     ),
     kind(
@@ -268,7 +268,7 @@ pub(super) const KINDS: &[Kind] = &[
         "poddisruptionbudgets",
         "PodDisruptionBudget",
         Namespaced,
-        false,
+        true,
         r#"{"spec":{"minAvailable":1,"selector":{"matchLabels":{"a":"b"}}}}"#,
     ),
     kind(
@@ -276,7 +276,7 @@ pub(super) const KINDS: &[Kind] = &[
         "horizontalpodautoscalers",
         "HorizontalPodAutoscaler",
         Namespaced,
-        false,
+        true,
         r#"{"spec":{"maxReplicas":3,"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"a"}}}"#,
     ),
     kind(
@@ -284,15 +284,15 @@ pub(super) const KINDS: &[Kind] = &[
         "endpointslices",
         "EndpointSlice",
         Namespaced,
-        false,
-        r#"{"addressType":"IPv4","endpoints":[{"addresses":["10.1.1.1"]}],"ports":[]}"#,
+        true,
+        r#"{"addressType":"IPv4","endpoints":[{"addresses":["10.1.1.1"]}],"ports":[{"port":80}]}"#,
     ),
     kind(
         "apis/events.k8s.io/v1",
         "events",
         "Event",
         Namespaced,
-        false,
+        true,
         r#"{"eventTime":"2024-01-01T00:00:00.000000Z","reportingController":"x.io/y","reportingInstance":"i","action":"a","reason":"r","type":"Normal","regarding":{"kind":"Pod","namespace":"{ns}","name":"a"}}"#,
     ),
     kind(
@@ -300,7 +300,7 @@ pub(super) const KINDS: &[Kind] = &[
         "rolebindings",
         "RoleBinding",
         Namespaced,
-        false,
+        true,
         r#"{"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":"a"},"subjects":[{"kind":"User","apiGroup":"rbac.authorization.k8s.io","name":"u"}]}"#,
     ),
     kind(
@@ -308,7 +308,7 @@ pub(super) const KINDS: &[Kind] = &[
         "resourceclaims",
         "ResourceClaim",
         Namespaced,
-        false,
+        true,
         r#"{"spec":{"devices":{"requests":[{"name":"r","exactly":{"deviceClassName":"c.io"}}]}}}"#,
     ),
     kind(
@@ -316,7 +316,7 @@ pub(super) const KINDS: &[Kind] = &[
         "csistoragecapacities",
         "CSIStorageCapacity",
         Namespaced,
-        false,
+        true,
         r#"{"storageClassName":"s","capacity":"1Gi"}"#,
     ),
     kind(
@@ -324,7 +324,7 @@ pub(super) const KINDS: &[Kind] = &[
         "persistentvolumes",
         "PersistentVolume",
         Cluster,
-        false,
+        true,
         r#"{"spec":{"capacity":{"storage":"1Gi"},"accessModes":["ReadWriteOnce"],"hostPath":{"path":"/x"}}}"#,
     ),
     kind(
@@ -332,7 +332,7 @@ pub(super) const KINDS: &[Kind] = &[
         "clusterrolebindings",
         "ClusterRoleBinding",
         Cluster,
-        false,
+        true,
         r#"{"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"a"},"subjects":[]}"#,
     ),
     kind(
@@ -340,7 +340,7 @@ pub(super) const KINDS: &[Kind] = &[
         "storageclasses",
         "StorageClass",
         Cluster,
-        false,
+        true,
         r#"{"provisioner":"x.io/y"}"#,
     ),
     kind(
@@ -348,7 +348,7 @@ pub(super) const KINDS: &[Kind] = &[
         "csidrivers",
         "CSIDriver",
         Cluster,
-        false,
+        true,
         r#"{"spec":{}}"#,
     ),
     kind(
@@ -356,7 +356,7 @@ pub(super) const KINDS: &[Kind] = &[
         "csinodes",
         "CSINode",
         Cluster,
-        false,
+        true,
         r#"{"spec":{"drivers":[]}}"#,
     ),
     kind(
@@ -364,7 +364,7 @@ pub(super) const KINDS: &[Kind] = &[
         "volumeattachments",
         "VolumeAttachment",
         Cluster,
-        false,
+        true,
         r#"{"spec":{"attacher":"x.io","nodeName":"n","source":{"persistentVolumeName":"p"}}}"#,
     ),
     kind(
@@ -372,7 +372,7 @@ pub(super) const KINDS: &[Kind] = &[
         "volumeattributesclasses",
         "VolumeAttributesClass",
         Cluster,
-        false,
+        true,
         r#"{"driverName":"x.io","parameters":{"a":"b"}}"#,
     ),
     kind(
@@ -380,7 +380,7 @@ pub(super) const KINDS: &[Kind] = &[
         "ingressclasses",
         "IngressClass",
         Cluster,
-        false,
+        true,
         r#"{"spec":{"controller":"x.io/y"}}"#,
     ),
     kind(
@@ -388,7 +388,7 @@ pub(super) const KINDS: &[Kind] = &[
         "runtimeclasses",
         "RuntimeClass",
         Cluster,
-        false,
+        true,
         r#"{"handler":"h"}"#,
     ),
     kind(
@@ -396,7 +396,7 @@ pub(super) const KINDS: &[Kind] = &[
         "deviceclasses",
         "DeviceClass",
         Cluster,
-        false,
+        true,
         r#"{"spec":{}}"#,
     ),
     kind(
@@ -404,7 +404,7 @@ pub(super) const KINDS: &[Kind] = &[
         "validatingwebhookconfigurations",
         "ValidatingWebhookConfiguration",
         Cluster,
-        false,
+        true,
         r#"{"webhooks":[]}"#,
     ),
     kind(
@@ -412,7 +412,7 @@ pub(super) const KINDS: &[Kind] = &[
         "mutatingwebhookconfigurations",
         "MutatingWebhookConfiguration",
         Cluster,
-        false,
+        true,
         r#"{"webhooks":[]}"#,
     ),
     kind(
@@ -420,7 +420,7 @@ pub(super) const KINDS: &[Kind] = &[
         "customresourcedefinitions",
         "CustomResourceDefinition",
         Definition,
-        false,
+        true,
         r#"{"spec":{"group":"{group}","scope":"Namespaced","names":{"plural":"widgets","singular":"widget","kind":"Widget","listKind":"WidgetList"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}"#,
     ),
 ];

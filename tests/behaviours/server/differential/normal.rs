@@ -378,7 +378,51 @@ fn owners(kind: &Kind, metadata: &mut serde_json::Map<String, Value>) {
     entries.sort_by_key(ToString::to_string);
 }
 
+/// Masks the addresses and ports that services are given, and the uids by which jobs find their pods.
+fn given(kind: &Kind, object: &mut Value) {
+    match kind.plural {
+        "services" => {
+            let Some(spec) = object.get_mut("spec") else { return };
+            for (field, mask) in [("clusterIP", "IP"), ("healthCheckNodePort", "PORT")] {
+                let given = spec.get(field);
+                if given.is_some_and(|given| given.as_str().is_none_or(|ip| ip.starts_with("10.0."))) {
+                    spec[field] = mask.into();
+                }
+            }
+            if let Some(first) = spec.pointer_mut("/clusterIPs/0")
+                && first.as_str().is_some_and(|ip| ip.starts_with("10.0."))
+            {
+                *first = "IP".into();
+            }
+            for port in spec
+                .get_mut("ports")
+                .and_then(Value::as_array_mut)
+                .into_iter()
+                .flatten()
+            {
+                if port["nodePort"].is_number() {
+                    port["nodePort"] = "PORT".into();
+                }
+            }
+        }
+        "jobs" => {
+            for place in ["/spec/selector/matchLabels", "/spec/template/metadata/labels"] {
+                let labels = object.pointer_mut(place).and_then(Value::as_object_mut);
+                for (_, value) in labels
+                    .into_iter()
+                    .flatten()
+                    .filter(|(key, _)| key.ends_with("controller-uid"))
+                {
+                    *value = "UID".into();
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
 fn single(kind: &Kind, object: &mut Value) {
+    given(kind, object);
     let Some(members) = object.as_object_mut() else { return };
     if !kind.compares_body {
         members.retain(|key, _| matches!(key.as_str(), "apiVersion" | "kind" | "metadata"));
@@ -398,15 +442,6 @@ fn single(kind: &Kind, object: &mut Value) {
     ] {
         if metadata.get(key).is_some_and(|value| !value.is_null()) {
             metadata.insert(key.to_owned(), mask.into());
-        }
-    }
-    // The labels that the real server gives to jobs hold their uid.
-    if kind.plural == "jobs"
-        && let Some(labels) = metadata.get_mut("labels").and_then(Value::as_object_mut)
-    {
-        labels.retain(|key, _| !key.contains("controller-uid") && !key.contains("job-name"));
-        if labels.is_empty() {
-            metadata.remove("labels");
         }
     }
     // Owners that the request has put there by their uid.
