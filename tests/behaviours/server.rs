@@ -32,6 +32,7 @@ mod shared_storage;
 mod specs;
 mod strategic;
 mod subresources;
+mod tables;
 mod texts;
 mod update;
 mod watch;

@@ -1,6 +1,8 @@
 //! The table representation: what `kubectl get` shows.
 //!
-//! Kinds that users look at most have the columns of the real server; all others show name and age.
+//! Kinds that users look at most have the columns of the real server ([`cells`]); all others show name and age.
+
+mod cells;
 
 mod json_path;
 
@@ -21,48 +23,86 @@ pub(crate) enum Columns {
     Omitted,
 }
 
-/// Computes the cells of a row from an object's JSON and its age.
-type Cells = fn(&Object, &str) -> Vec<Value>;
+/// An object whose cells are wanted.
+struct Row<'a> {
+    resource: &'a Resource,
+    object: &'a Object,
+    age: &'a str,
+    now: Timestamp,
+}
 
-/// The kinds whose columns are those of the real server.
-const KNOWN: &[(&str, &str, Cells)] = &[
-    ("", "pods", pod),
-    ("", "namespaces", |object, age| {
-        vec![name(object), text(&field(object, "status"), "/phase"), age.into()]
+impl Row<'_> {
+    fn name(&self) -> Value {
+        name(self.object)
+    }
+
+    fn age(&self) -> Value {
+        self.age.into()
+    }
+
+    fn field(&self, name: &str) -> Value {
+        field(self.object, name)
+    }
+
+    /// How long a time of the object is past.
+    fn since(&self, value: &Value) -> Value {
+        let time = time_of(value);
+        time.map_or_else(
+            || "<unknown>".into(),
+            |time| duration(self.now.as_second() - time.as_second()).into(),
+        )
+    }
+}
+
+/// A time in an object.
+fn time_of(value: &Value) -> Option<Timestamp> {
+    value.as_str()?.parse().ok()
+}
+
+/// The kinds whose columns are those of the real server, beside those of [`cells`].
+const KNOWN: &[(&str, &str, cells::Cells)] = &[
+    ("", "pods", |row| pod(row.object, row.age)),
+    ("", "namespaces", |row| {
+        vec![row.name(), text(&row.field("status"), "/phase"), row.age()]
     }),
-    ("", "configmaps", |object, age| {
-        let count = |name: &str| field(object, name).as_object().map_or(0, serde_json::Map::len);
-        vec![name(object), (count("data") + count("binaryData")).into(), age.into()]
+    ("", "configmaps", |row| {
+        let count = |name: &str| row.field(name).as_object().map_or(0, serde_json::Map::len);
+        vec![row.name(), (count("data") + count("binaryData")).into(), row.age()]
     }),
-    ("", "secrets", |object, age| {
-        let count = field(object, "data").as_object().map_or(0, serde_json::Map::len);
-        vec![name(object), field(object, "type"), count.into(), age.into()]
+    ("", "secrets", |row| {
+        let count = row.field("data").as_object().map_or(0, serde_json::Map::len);
+        vec![row.name(), row.field("type"), count.into(), row.age()]
     }),
-    ("autoscaling", "scales", |object, age| {
-        let replicas = |part| field(object, part)["replicas"].as_i64().unwrap_or_default();
+    ("autoscaling", "scales", |row| {
+        let replicas = |part| row.field(part)["replicas"].as_i64().unwrap_or_default();
         vec![
-            name(object),
+            row.name(),
             replicas("spec").into(),
             replicas("status").into(),
-            age.into(),
+            row.age(),
         ]
     }),
-    ("apiextensions.k8s.io", "customresourcedefinitions", |object, _| {
-        let spec = field(object, "spec");
+    ("apiextensions.k8s.io", "customresourcedefinitions", |row| {
+        let spec = row.field("spec");
         vec![
-            name(object),
+            row.name(),
             text(&spec, "/scope"),
             served_versions(&spec).into(),
-            created(object).map_or(Value::Null, |time| crate::clock::time_text(time).into()),
+            creation_text(row.object),
         ]
     }),
 ];
 
-fn cells_of(resource: &Resource) -> Option<Cells> {
+fn cells_of(resource: &Resource) -> Option<cells::Cells> {
+    if resource.custom {
+        return None;
+    }
     let found = KNOWN
         .iter()
         .find(|(group, plural, _)| resource.group == *group && resource.plural == *plural);
-    found.map(|(.., cells)| *cells)
+    found
+        .map(|(.., cells)| *cells)
+        .or_else(|| cells::of(&resource.group, &resource.plural))
 }
 
 /// The columns of a resource: its own where the cells are known, else name and age.
@@ -138,7 +178,12 @@ pub(crate) fn write_row(
     let object = stored.object_as(resource);
     let age = age(&object, now);
     let cells = if let Some(cells) = cells_of(resource) {
-        cells(&object, &age)
+        cells(&Row {
+            resource,
+            object: &object,
+            age: &age,
+            now,
+        })
     } else {
         let columns = columns(resource);
         let is_printed = columns.iter().any(|column| column.json_path.is_some());
@@ -274,7 +319,11 @@ fn age(object: &Object, now: Timestamp) -> String {
 
 /// The time since then as kubectl writes it.
 fn elapsed(since: Timestamp, now: Timestamp) -> String {
-    let seconds = now.as_second() - since.as_second();
+    duration(now.as_second() - since.as_second())
+}
+
+/// A time span as kubectl writes it.
+fn duration(seconds: i64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
     let with = |value: i64, unit: &str, rest: i64, small: &str| {
         if rest == 0 {
