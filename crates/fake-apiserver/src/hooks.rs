@@ -18,7 +18,7 @@ use crate::object::Object;
 use crate::server::Shared;
 use crate::status::Status;
 use crate::storage::ResourceId;
-use crate::validation::{ErrorKind, FieldError, Written, join, label_errors, label_value_errors};
+use crate::validation::{ErrorKind, FieldError, Written, join, label_errors};
 use crate::{crd, defaults, schemas, services, specs};
 
 use data::{bare_references, config_keys, data_size, encode_string_data, too_long};

@@ -214,6 +214,10 @@ fn created(object: &Object) -> Option<Timestamp> {
     object.meta.creation_timestamp
 }
 
+fn creation_text(object: &Object) -> Value {
+    created(object).map_or(Value::Null, |time| crate::clock::time_text(time).into())
+}
+
 fn field(object: &Object, name: &str) -> Value {
     // Stored bytes are JSON; an absent field has no cells.
     object
