@@ -362,7 +362,8 @@ async fn a_pod_is_available_when_it_was_ready_for_long_enough() {
 async fn pods_that_cannot_be_made_are_told_once() {
     let cluster = Cluster::with(&[Controller::ReplicaSets]);
     let mut bad = set(1);
-    bad["spec"]["template"]["metadata"]["labels"]["bad"] = "-".into();
+    // The annotations of templates are not looked at, those of pods are: these are too many bytes.
+    bad["spec"]["template"]["metadata"]["annotations"]["bad"] = "-".repeat(256 << 10).into();
     cluster.create(SETS, &bad).await;
     let set = cluster.settled("replicasets.apps", "default", "web").await.unwrap();
     assert_eq!(condition(&set, "ReplicaFailure"), ("True", "FailedCreate"));

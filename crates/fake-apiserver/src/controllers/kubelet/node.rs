@@ -63,7 +63,12 @@ pub(super) fn fits(pod: &Value, node: &Value) -> bool {
     let mut taints = node["spec"]["taints"].as_array().into_iter().flatten();
     node["spec"]["unschedulable"] != true
         && wanted.all(|(key, value)| labels[key] == *value)
-        && taints.all(|taint| taint["effect"] == "PreferNoSchedule" || is_tolerated(pod, taint))
+        && taints.all(|taint| taint["effect"] == "PreferNoSchedule" || is_new(taint) || is_tolerated(pod, taint))
+}
+
+/// A node has this from when it is made until its kubelet is ready, which it is here from the start.
+fn is_new(taint: &Value) -> bool {
+    taint["key"] == "node.kubernetes.io/not-ready" && taint["effect"] == "NoSchedule"
 }
 
 fn is_tolerated(pod: &Value, taint: &Value) -> bool {
