@@ -478,7 +478,7 @@ impl Allocator<'_> {
     fn next_port(&mut self) -> Result<i64, Status> {
         for _ in 0..TRIES {
             // Less than three thousand.
-            let port = PORTS.start() + i64::try_from(self.server.names.below(2_768)).unwrap_or_default();
+            let port = PORTS.start() + i64::from(self.server.names.below(2_768));
             if self.claim(Claim::Port(port)) {
                 return Ok(port);
             }

@@ -15,7 +15,7 @@ pub(super) fn of(group: &str, plural: &str) -> Option<Cells> {
     Some(match (group, plural) {
         ("", "services") => service,
         ("", "nodes") => node,
-        ("", "events") | ("events.k8s.io", "events") => event,
+        ("" | "events.k8s.io", "events") => event,
         ("", "replicationcontrollers") | ("apps", "replicasets") => replicas,
         ("", "persistentvolumes") => volume,
         ("", "persistentvolumeclaims") => claim,
@@ -186,7 +186,7 @@ fn node(row: &Row<'_>) -> Vec<Value> {
     let known = |text: String| or(&text, "<unknown>");
     let mut kernel = info("kernelVersion");
     if kernel.is_empty() {
-        kernel = "<unknown>".to_owned();
+        "<unknown>".clone_into(&mut kernel);
     }
     let architecture = info("architecture");
     if !architecture.is_empty() {
