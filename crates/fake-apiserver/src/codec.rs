@@ -333,6 +333,31 @@ fn typed_object(
     Ok((Object { meta, fields }, findings))
 }
 
+/// Makes the lists that a client sent empty what they are once they are stored: null where Go writes the field always.
+/// The store of definitions of custom resources keeps them, as it holds JSON.
+pub(crate) fn settle_empty_lists(resource: &Resource, object: &mut Object) {
+    let Schema::Typed(id) = resource.schema else { return };
+    if resource.group == "apiextensions.k8s.io" {
+        return;
+    }
+    let ty = id.get();
+    for (name, bytes) in &mut object.fields {
+        // Rare, and what is found in a text does no harm.
+        if memchr::memmem::find(bytes, b"[]").is_none() {
+            continue;
+        }
+        let (Some(field), Ok(tape)) = (ty.fields.iter().find(|field| field.name == *name), Tape::parse(bytes)) else {
+            continue;
+        };
+        let mut writer = typed::Writer::new(false, bytes.len());
+        writer.empty_lists = typed::EmptyLists::Stored;
+        writer.value(field.shape, field.go, tape.root());
+        let settled = writer.finish().2;
+        drop(tape);
+        *bytes = settled.into();
+    }
+}
+
 /// What a top-level field is when nobody set it, if Go writes it then: `{}` for the status of a pod. A verb that drops
 /// a client's status puts this in its place. `None` for custom resources and for fields that are left out.
 pub(crate) fn zero_field(resource: &Resource, name: &str) -> Option<Bytes> {

@@ -121,6 +121,7 @@ struct Column {
     #[serde(rename = "type")]
     kind: String,
     format: String,
+    description: String,
     priority: i32,
     json_path: String,
 }
@@ -186,7 +187,8 @@ pub(crate) fn stored_version(server: &Shared, resource: &Resource) -> Option<Str
     Some(stored.name)
 }
 
-/// Fills in what a definition says by saying nothing: the singular, the list kind and the conversion.
+/// Fills in what a definition says by saying nothing: the singular, the list kind, the conversion,
+/// and of the versions that objects are stored in, the one.
 pub(crate) fn on_write(resource: &Resource, object: &mut Object) {
     let Some(parsed) = spec(object) else { return };
     let Some(mut value) = object
@@ -209,6 +211,16 @@ pub(crate) fn on_write(resource: &Resource, object: &mut Object) {
         spec.insert("conversion".to_owned(), json!({"strategy": "None"}));
     }
     set_field(resource, object, "spec", &value);
+    let status = object
+        .field("status")
+        .and_then(|bytes| serde_json::from_slice::<Value>(bytes).ok());
+    if let Some(mut status) = status
+        && status["storedVersions"].as_array().is_none_or(Vec::is_empty)
+        && let Some(version) = storage_version(parsed)
+    {
+        status["storedVersions"] = json!([version]);
+        set_field(resource, object, "status", &status);
+    }
 }
 
 /// Gives a new definition its first status.
@@ -548,6 +560,15 @@ fn custom_version(version: &Version, structure: Arc<structured::Schema>) -> Cust
                 name: column.name.clone().into(),
                 kind: column.kind.clone().into(),
                 format: column.format.clone().into(),
+                description: if column.description.is_empty() {
+                    format!(
+                        "Custom resource definition column (in JSONPath format): {}",
+                        column.json_path
+                    )
+                    .into()
+                } else {
+                    column.description.clone().into()
+                },
                 priority: column.priority,
                 json_path: Some(column.json_path.clone().into()),
             })

@@ -2,6 +2,7 @@
 //!
 //! Start at [`representation`].
 
+use crate::gotext::go_quote;
 use crate::kinds::Resource;
 use crate::status::Status;
 
@@ -13,7 +14,39 @@ pub(crate) enum Representation {
     /// Metadata only: `PartialObjectMetadata` or its list.
     Metadata(MetaVersion),
     /// A table for people.
-    Table(MetaVersion),
+    Table(MetaVersion, Include),
+}
+
+/// What a row of a table shows of its object beside the cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Include {
+    /// Its metadata: what the server shows unless asked for something else.
+    Metadata,
+    /// All of it.
+    Object,
+    /// Nothing.
+    Nothing,
+}
+
+impl Include {
+    /// The parameter `includeObject`.
+    ///
+    /// # Errors
+    /// 400 for a value that there is not.
+    pub(crate) fn parse(text: &str) -> Result<Self, Status> {
+        Ok(match text {
+            "" | "Metadata" => Self::Metadata,
+            "Object" => Self::Object,
+            "None" => Self::Nothing,
+            other => {
+                return Err(Status::bad_request(format!(
+                    "Unable to convert to Table as requested: includeObject: Invalid value: {}: must be 'Metadata', 'Object', \
+                     'None', or empty",
+                    go_quote(other)
+                )));
+            }
+        })
+    }
 }
 
 impl Representation {
@@ -22,7 +55,7 @@ impl Representation {
     }
 
     pub(crate) fn is_table(self) -> bool {
-        matches!(self, Self::Table(_))
+        matches!(self, Self::Table(..))
     }
 
     /// Tells the forms apart.
@@ -30,7 +63,7 @@ impl Representation {
         match self {
             Self::Full => 0,
             Self::Metadata(version) => 1 + version as u8,
-            Self::Table(version) => 3 + version as u8,
+            Self::Table(version, include) => 3 + version as u8 + 2 * include as u8,
         }
     }
 }
@@ -248,7 +281,7 @@ fn wanted(target: Option<Target<'_>>, shape: Shape) -> Option<Wanted> {
         _ => return None,
     };
     match (target.kind, shape) {
-        ("Table", _) => Some(Wanted::Form(Representation::Table(version))),
+        ("Table", _) => Some(Wanted::Form(Representation::Table(version, Include::Metadata))),
         ("PartialObjectMetadata", Shape::Object | Shape::Watch) | ("PartialObjectMetadataList", Shape::List) => {
             Some(Wanted::Form(Representation::Metadata(version)))
         }
@@ -305,7 +338,7 @@ mod tests {
             (
                 format!("{table},application/json"),
                 Shape::List,
-                Ok(Wanted::Form(Representation::Table(MetaVersion::V1))),
+                Ok(Wanted::Form(Representation::Table(MetaVersion::V1, Include::Metadata))),
             ),
             (String::new(), Shape::List, Ok(Wanted::Form(Representation::Full))),
             (
@@ -326,12 +359,12 @@ mod tests {
             (
                 format!("application/json;q=0.1,{table}"),
                 Shape::List,
-                Ok(Wanted::Form(Representation::Table(MetaVersion::V1))),
+                Ok(Wanted::Form(Representation::Table(MetaVersion::V1, Include::Metadata))),
             ),
             (
                 format!("*/*,{table}"),
                 Shape::List,
-                Ok(Wanted::Form(Representation::Table(MetaVersion::V1))),
+                Ok(Wanted::Form(Representation::Table(MetaVersion::V1, Include::Metadata))),
             ),
             (
                 "application/json;q=0".to_owned(),

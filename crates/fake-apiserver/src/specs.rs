@@ -9,6 +9,7 @@ mod cluster;
 mod config;
 mod cron;
 mod found;
+mod jobs;
 mod net;
 mod pod;
 mod service;
@@ -76,8 +77,8 @@ fn rules(resource: &Resource) -> Option<(Validate, Validate)> {
         ("apps", "replicasets") => workloads::replica_set,
         ("apps", "daemonsets") => workloads::daemon_set,
         ("apps", "statefulsets") => workloads::stateful_set,
-        ("batch", "jobs") => workloads::job,
-        ("batch", "cronjobs") => workloads::cron_job,
+        ("batch", "jobs") => jobs::job,
+        ("batch", "cronjobs") => jobs::cron_job,
         ("", "configmaps") => config::config_map,
         ("", "secrets") => config::secret,
         ("", "persistentvolumeclaims") => cluster::claim,

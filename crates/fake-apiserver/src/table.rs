@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::kinds::{Resource, TableColumn};
-use crate::negotiate::MetaVersion;
-use crate::object::{Object, write_metadata};
+use crate::negotiate::{Include, MetaVersion};
+use crate::object::{Object, TypeMeta, write_metadata, write_output};
 use crate::storage::Revision;
 use crate::stored::Stored;
 use crate::view::metadata_only;
@@ -114,6 +114,7 @@ fn columns(resource: &Resource) -> Vec<TableColumn> {
         name: name.into(),
         kind: kind.into(),
         format: format.into(),
+        description: "".into(),
         priority: 0,
         json_path: None,
     };
@@ -151,7 +152,8 @@ pub(crate) fn write_head(
             .into_iter()
             .map(|column| {
                 json!({
-                    "name": column.name, "type": column.kind, "format": column.format, "description": "",
+                    "name": column.name, "type": column.kind, "format": column.format,
+                    "description": column.description,
                     "priority": column.priority,
                 })
             })
@@ -166,10 +168,10 @@ pub(crate) fn write_head(
     out.extend_from_slice(head.as_bytes());
 }
 
-/// Writes one row, with the metadata of its object.
+/// Writes one row, with what is wanted of its object.
 pub(crate) fn write_row(
     resource: &Resource,
-    version: MetaVersion,
+    (version, include): (MetaVersion, Include),
     stored: &Stored,
     rv: Revision,
     now: Timestamp,
@@ -202,7 +204,21 @@ pub(crate) fn write_row(
     out.extend_from_slice(b"{\"cells\":");
     out.extend_from_slice(Value::Array(cells).to_string().as_bytes());
     out.extend_from_slice(b",\"object\":");
-    write_metadata(&stored.canonical, Some(metadata_only(version)), rv, out);
+    // The bookmark that ends the initial events says so in its metadata.
+    let says_end = object.meta.annotations.get("k8s.io/initial-events-end").is_some();
+    match include {
+        Include::Object => {
+            let type_meta = TypeMeta {
+                api_version: &resource.api_version(),
+                kind: &resource.kind,
+            };
+            write_output(&stored.canonical_as(resource), Some(type_meta), rv, out);
+        }
+        Include::Nothing if !says_end => out.extend_from_slice(b"null"),
+        Include::Metadata | Include::Nothing => {
+            write_metadata(&stored.canonical, Some(metadata_only(version)), rv, out);
+        }
+    }
     out.push(b'}');
 }
 

@@ -30,7 +30,7 @@ use std::sync::Arc;
 use crate::answer::Answer;
 use crate::gotext::go_quote;
 use crate::kinds::{Resource, Verb as KindVerb};
-use crate::negotiate::{Representation, Shape, Wanted, representation, unfit};
+use crate::negotiate::{Include, Representation, Shape, Wanted, representation, unfit};
 use crate::request::{Request, ResourcePath, Verb};
 use crate::server::Shared;
 use crate::status::{Status, Subject};
@@ -343,6 +343,14 @@ impl<'a> Context<'a> {
         let reads = self.request.method == http::Method::GET;
         Ok(
             match representation(accept, shape, resource.custom, reads, self.has_table())? {
+                Wanted::Form(Representation::Table(version, _)) => {
+                    let include = Include::parse(self.request.query.get("includeObject").unwrap_or_default());
+                    WantedView(
+                        include
+                            .map(|include| self.view_as(Representation::Table(version, include)))
+                            .map_err(Box::new),
+                    )
+                }
                 Wanted::Form(representation) => WantedView(Ok(self.view_as(representation))),
                 Wanted::Unfit => WantedView(Err(Box::new(unfit(shape, resource)))),
             },

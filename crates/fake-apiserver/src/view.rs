@@ -85,10 +85,10 @@ impl View {
             Representation::Metadata(version) => {
                 write_metadata(&stored.canonical, Some(metadata_only(version)), rv, out);
             }
-            Representation::Table(version) => {
+            Representation::Table(version, include) => {
                 let shown = table::Columns::Shown;
                 table::write_head(&self.resource, (shown, version), rv, None, None, out);
-                table::write_row(&self.resource, version, stored, rv, self.now, out);
+                table::write_row(&self.resource, (version, include), stored, rv, self.now, out);
                 out.extend_from_slice(b"]}");
             }
         }
@@ -112,8 +112,8 @@ impl View {
             Representation::Metadata(version) => {
                 write_metadata(&stored.canonical, Some(metadata_only(version)), rv, out);
             }
-            Representation::Table(version) => {
-                table::write_row(&self.resource, version, stored, rv, self.now, out);
+            Representation::Table(version, include) => {
+                table::write_row(&self.resource, (version, include), stored, rv, self.now, out);
             }
         }
     }
@@ -145,7 +145,7 @@ impl View {
                 // A list that is made item by item is not there until there is one.
                 head.extend_from_slice(if empty { b",\"items\":null" } else { b",\"items\":[" });
             }
-            Representation::Table(version) => {
+            Representation::Table(version, _) => {
                 let more = list.continue_token.as_deref();
                 table::write_head(
                     &self.resource,
@@ -211,10 +211,10 @@ impl View {
         out.extend_from_slice(event.as_bytes());
         out.extend_from_slice(b"\",\"object\":");
         match self.representation {
-            Representation::Table(version) if !first => {
+            Representation::Table(version, include) if !first => {
                 let omitted = table::Columns::Omitted;
                 table::write_head(&self.resource, (omitted, version), rv, None, None, &mut out);
-                table::write_row(&self.resource, version, stored, rv, self.now, &mut out);
+                table::write_row(&self.resource, (version, include), stored, rv, self.now, &mut out);
                 out.extend_from_slice(b"]}");
             }
             _ => self.write_object(stored, rv, &mut out),

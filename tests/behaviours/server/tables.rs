@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Server, cases, unique};
+use crate::harness::{CustomKind, Server, cases, unique};
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
@@ -148,4 +148,100 @@ async fn nodes_have_their_columns_and_cells(server: Server) {
     server.delete(&format!("/api/v1/nodes/{name}")).await;
 }
 
-cases![kinds_have_their_columns_and_cells, nodes_have_their_columns_and_cells];
+/// What the rows of a table show of their objects: the kind, and the names of the fields.
+fn objects(table: &Value) -> Value {
+    let rows = table["rows"].as_array().cloned().unwrap_or_default();
+    let object = |row: &Value| match row["object"].as_object() {
+        Some(object) => json!([object["kind"], object.keys().collect::<Vec<_>>()]),
+        None => row["object"].clone(),
+    };
+    rows.iter().map(object).collect()
+}
+
+// [F4] rows show as much of their objects as was asked for, alone, in lists and in watches
+async fn rows_include_as_much_of_their_objects_as_is_wanted(server: Server) {
+    const UNKNOWN: &str = "Unable to convert to Table as requested: includeObject: Invalid value: \"X\": must be 'Metadata', 'Object', 'None', or empty";
+    let namespace = server.namespace().await;
+    let map = json!({"metadata": {"name": "a"}, "data": {"a": "b"}});
+    server.post(&namespace.at("configmaps"), &map).await.created();
+    let one = namespace.at("configmaps/a");
+    let all = namespace.at("configmaps");
+    let metadata = json!([["PartialObjectMetadata", ["apiVersion", "kind", "metadata"]]]);
+    let object = json!([["ConfigMap", ["apiVersion", "data", "kind", "metadata"]]]);
+    for (parameter, expected) in [
+        ("", &metadata),
+        ("Metadata", &metadata),
+        ("Object", &object),
+        ("None", &json!([null])),
+    ] {
+        for path in [&one, &format!("{all}?fieldSelector=metadata.name=a")] {
+            let mark = if path.contains('?') { '&' } else { '?' };
+            let path = format!("{path}{mark}includeObject={parameter}");
+            let table = server.request("GET", &path).header("accept", TABLE).send().await.ok();
+            assert_eq!(&objects(&table), expected, "{path}");
+        }
+        let path = format!(
+            "{all}?fieldSelector=metadata.name=a&watch=1&timeoutSeconds=1&sendInitialEvents=true\
+             &resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&includeObject={parameter}"
+        );
+        let answer = server.request("GET", &path).header("accept", TABLE).send().await;
+        let events: Vec<Value> = answer
+            .text()
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("events are JSON"))
+            .collect();
+        assert_eq!(events[0]["type"], "ADDED");
+        assert_eq!(&objects(&events[0]["object"]), expected, "{path}");
+        // What ends the initial events says so, whatever else rows show.
+        let end = &events[1]["object"]["rows"][0]["object"]["metadata"]["annotations"];
+        assert_eq!(end, &json!({"k8s.io/initial-events-end": "true"}), "{path}");
+    }
+    for path in [&one, &all, &format!("{all}?watch=1")] {
+        let mark = if path.contains('?') { '&' } else { '?' };
+        let path = format!("{path}{mark}includeObject=X");
+        let answer = server.request("GET", &path).header("accept", TABLE).send().await;
+        answer.is(400, "BadRequest", UNKNOWN, json!(null));
+    }
+    // What a write asks to see is looked at once it is done.
+    let map = json!({"metadata": {"name": "b"}});
+    let path = format!("{all}?includeObject=X");
+    let answer = server
+        .request("POST", &path)
+        .header("accept", TABLE)
+        .json(&map)
+        .send()
+        .await;
+    answer.is(400, "BadRequest", UNKNOWN, json!(null));
+    server.get(&namespace.at("configmaps/b")).await.ok();
+}
+
+// [F4] the columns of a custom resource say what its definition says of them
+async fn columns_of_custom_resources_are_described(server: Server) {
+    let kind = CustomKind::register(&server, |definition| {
+        definition["spec"]["versions"][0]["additionalPrinterColumns"] = json!([
+            {"name": "Size", "type": "integer", "jsonPath": ".spec.size", "description": "How large it is."},
+            {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp", "priority": 1},
+        ]);
+    })
+    .await;
+    let namespace = server.namespace().await;
+    kind.served(&server).await;
+    let path = kind.at(&namespace, "");
+    let table = server.request("GET", &path).header("accept", TABLE).send().await.ok();
+    let columns = table["columnDefinitions"].as_array().cloned().unwrap_or_default();
+    assert_eq!(
+        columns[1..],
+        [
+            json!({"name": "Size", "type": "integer", "format": "", "description": "How large it is.", "priority": 0}),
+            json!({"name": "Age", "type": "date", "format": "", "priority": 1,
+                "description": "Custom resource definition column (in JSONPath format): .metadata.creationTimestamp"}),
+        ]
+    );
+}
+
+cases![
+    kinds_have_their_columns_and_cells,
+    nodes_have_their_columns_and_cells,
+    rows_include_as_much_of_their_objects_as_is_wanted,
+    columns_of_custom_resources_are_described,
+];

@@ -4,8 +4,9 @@
 //!
 //! One walk does what the real server does in four steps (decode into a Go struct, convert, store as protobuf, encode):
 //! fields come out in struct order; unknown ones and nulls are dropped; what Go leaves out when it is empty is left
-//! out; empty lists and maps equal absent ones, because protobuf cannot tell them apart. Findings are put into document order
-//! at the end, as the real decoder reports them while it reads.
+//! out. A list that was sent empty stays one until the object is stored, as who sent it owns it; the store reads protobuf, which
+//! cannot tell it from an absent one ([`EmptyLists`]). Findings are put into document order at the end, as the real decoder
+//! reports them while it reads.
 //!
 //! The walk recurses over types, not over input: only `JSONSchemaProps` nests without end, so the depth is limited
 //! far below the parser's limit.
@@ -64,9 +65,19 @@ struct StrictError {
     path: String,
 }
 
+/// What becomes of a list without items in a field that Go always writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum EmptyLists {
+    /// It stays what the client sent.
+    Sent,
+    /// It is null, as what comes out of a store of protobuf.
+    Stored,
+}
+
 /// See the module.
 pub(super) struct Writer<'t> {
     pub(super) out: Vec<u8>,
+    pub(super) empty_lists: EmptyLists,
     path: Vec<Step<'t>>,
     /// Unknown and duplicate fields with their place; `None` when nobody asks.
     strict: Option<Vec<StrictError>>,
@@ -80,6 +91,7 @@ impl<'t> Writer<'t> {
     pub(super) fn new(strict: bool, capacity: usize) -> Self {
         Self {
             out: Vec::with_capacity(capacity),
+            empty_lists: EmptyLists::Sent,
             path: Vec::with_capacity(8),
             strict: strict.then(Vec::new),
             mismatch: None,
@@ -671,7 +683,10 @@ impl<'t> Writer<'t> {
         }
         let mut items = value.items().enumerate().peekable();
         if items.peek().is_none() {
-            self.out.extend_from_slice(b"null");
+            self.out.extend_from_slice(match self.empty_lists {
+                EmptyLists::Sent => b"[]",
+                EmptyLists::Stored => b"null",
+            });
             return false;
         }
         let go = go.strip_prefix("[]").unwrap_or("string");

@@ -205,6 +205,7 @@ pub(crate) fn scale() -> Resource {
                 name: name.into(),
                 kind: kind.into(),
                 format: "".into(),
+                description: "".into(),
                 priority: 0,
                 json_path: None,
             })
@@ -323,6 +324,7 @@ fn policy(facts: &Facts) -> Policy {
                 name: name.into(),
                 kind: kind.into(),
                 format: format.into(),
+                description: "".into(),
                 priority,
                 json_path: None,
             })

@@ -113,6 +113,7 @@ fn table(version: &CustomVersion) -> Vec<TableColumn> {
             name: name.into(),
             kind: kind.into(),
             format: format.into(),
+            description: "".into(),
             priority: 0,
             json_path: path.map(Name::Borrowed),
         };

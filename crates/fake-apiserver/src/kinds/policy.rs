@@ -72,6 +72,8 @@ pub(crate) struct TableColumn {
     pub(crate) name: Name,
     pub(crate) kind: Name,
     pub(crate) format: Name,
+    /// Empty for built-in kinds.
+    pub(crate) description: Name,
     pub(crate) priority: i32,
     /// For a custom resource's printer column: the JSON path of the cell.
     pub(crate) json_path: Option<Name>,

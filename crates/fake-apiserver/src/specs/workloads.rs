@@ -1,4 +1,4 @@
-//! What makes pods: deployments and their like, jobs and cron jobs.
+//! What makes pods: deployments and their like. Jobs have a file of their own.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::values::{at_most_all, count_of, count_or_percent, labels, percent, se
 use super::{At, Bodies, Findings, cluster, pod};
 use crate::validation::{ErrorKind, label_errors};
 
-const UNSELECTED: &str = "`selector` does not match template `labels`";
+pub(super) const UNSELECTED: &str = "`selector` does not match template `labels`";
 
 /// Finds a selector that is missing, wrong or empty, and a template that it does not select.
 fn selector_and_template(spec: &At<'_>, kind: &str, found: &mut Findings) {
@@ -98,7 +98,7 @@ fn immutable_selector(bodies: &Bodies<'_>, found: &mut Findings) {
     }
 }
 
-fn not_negative(spec: &At<'_>, fields: &[&str], found: &mut Findings) {
+pub(super) fn not_negative(spec: &At<'_>, fields: &[&str], found: &mut Findings) {
     for field in fields {
         found.not_negative(&spec.field(field));
     }
@@ -307,124 +307,4 @@ pub(super) fn replication_controller(bodies: &Bodies<'_>, found: &mut Findings) 
 
 pub(super) fn pod_template(bodies: &Bodies<'_>, found: &mut Findings) {
     pod::template(&bodies.at("template"), found);
-}
-
-pub(super) fn job(bodies: &Bodies<'_>, found: &mut Findings) {
-    let spec = bodies.at("spec");
-    let select = spec.field("selector");
-    if !spec.field("manualSelector").flag() && select.is_set() {
-        let labels = serde_json::json!({ "batch.kubernetes.io/controller-uid": bodies.written.new.meta.uid });
-        if select.field("matchLabels").value != &labels || select.field("matchExpressions").is_set() {
-            found.invalid_as(&select, &selector_shown(&select), "`selector` not auto-generated");
-        }
-    }
-    job_numbers(&spec, found);
-    if select.is_set() {
-        selector(found, &select);
-    } else {
-        found.required(&select, "");
-    }
-    let of_template = spec.deep(&["template", "metadata", "labels"]);
-    if selects(&select, &of_template) == Some(false) {
-        found.invalid(&of_template, UNSELECTED);
-    }
-    job_template(&spec, found);
-    if !bodies.is_update() {
-        return;
-    }
-    let old = bodies.old("spec");
-    let selector = spec.field("selector");
-    let (completions, mode) = (spec.field("completions"), spec.field("completionMode"));
-    if completions.value != old.field("completions").value && !mode.is("Indexed") {
-        found.immutable(&completions, &old.field("completions"));
-    }
-    if selector.value != old.field("selector").value {
-        found.invalid_as(&selector, &selector_shown(&selector), "field is immutable");
-    }
-    let template = spec.field("template");
-    if template.value != old.field("template").value {
-        // The real server shows its own struct.
-        found.invalid(&template, "field is immutable");
-    }
-    found.immutable(&mode, &old.field("completionMode"));
-    for field in ["podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"] {
-        found.immutable(&spec.field(field), &old.field(field));
-    }
-}
-
-fn job_numbers(spec: &At<'_>, found: &mut Findings) {
-    not_negative(
-        spec,
-        &[
-            "parallelism",
-            "completions",
-            "activeDeadlineSeconds",
-            "backoffLimit",
-            "ttlSecondsAfterFinished",
-            "backoffLimitPerIndex",
-            "maxFailedIndexes",
-        ],
-        found,
-    );
-    let mode = spec.field("completionMode");
-    if mode.is_set() {
-        if !["Indexed", "NonIndexed"].contains(&mode.text()) {
-            found.not_supported(&mode, &["NonIndexed", "Indexed"]);
-        }
-        if mode.is("Indexed") {
-            let (completions, parallelism) = (spec.field("completions"), spec.field("parallelism"));
-            if !completions.is_set() {
-                found.required(&completions, &format!("when completion mode is {}", mode.text()));
-            }
-            if parallelism.int() > 100_000 {
-                found.invalid_int(
-                    &parallelism,
-                    "must be less than or equal to 100000 when completion mode is Indexed",
-                );
-            }
-        }
-    }
-}
-
-fn job_template(spec: &At<'_>, found: &mut Findings) {
-    pod::template(&spec.field("template"), found);
-    let policy = spec.deep(&["template", "spec", "restartPolicy"]);
-    if policy.is("Always") {
-        found.required(&policy, "valid values: \"OnFailure\", \"Never\"");
-    } else if !["OnFailure", "Never"].contains(&policy.text()) {
-        found.not_supported(&policy, &["OnFailure", "Never"]);
-    } else if spec.field("podFailurePolicy").is_set() && !policy.is("Never") {
-        found.invalid_text(
-            &policy,
-            "only \"Never\" is supported when podFailurePolicy is specified",
-        );
-    }
-}
-
-pub(super) fn cron_job(bodies: &Bodies<'_>, found: &mut Findings) {
-    let spec = bodies.at("spec");
-    let of_job = spec.deep(&["jobTemplate", "spec"]);
-    job_numbers(&of_job, found);
-    job_template(&of_job, found);
-    let manual = of_job.field("manualSelector");
-    if manual.flag() {
-        found.add(
-            ErrorKind::NotSupported,
-            &manual,
-            "true: supported values: \"nil\", \"false\"",
-        );
-    }
-    let schedule = spec.field("schedule");
-    if schedule.is_empty() {
-        found.required(&schedule, "");
-    } else if let Some(text) = super::cron::error(schedule.text()) {
-        found.invalid_text(&schedule, &text);
-    }
-    not_negative(&spec, &["startingDeadlineSeconds"], found);
-    let zone = spec.field("timeZone");
-    if zone.is_set() && zone.is_empty() {
-        found.invalid_text(&zone, "timeZone must be nil or non-empty string");
-    }
-    found.one_of(&spec.field("concurrencyPolicy"), &["Allow", "Forbid", "Replace"]);
-    not_negative(&spec, &["successfulJobsHistoryLimit", "failedJobsHistoryLimit"], found);
 }

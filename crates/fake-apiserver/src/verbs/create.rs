@@ -6,6 +6,7 @@ use super::Context;
 use super::update::Tracking;
 use super::write::{self, WriteOptions, WrongType};
 use crate::answer::Answer;
+use crate::codec::settle_empty_lists;
 use crate::crd;
 use crate::hooks;
 use crate::kinds::{GenerationMode, Resource};
@@ -86,6 +87,7 @@ pub(super) fn create_in(
     if tracking == Tracking::Due {
         write::track_fields(context, None, &mut object);
     }
+    settle_empty_lists(resource, &mut object);
     prepare(context.server, resource, &mut object, StatusField::Policy);
     hooks::admit(resource, &mut object);
     hooks::before_create(resource, &mut object);
@@ -228,6 +230,7 @@ pub(crate) fn create_object(
     namespaces::check_create(server, super::subject(resource), &object)?;
     prepare(server, resource, &mut object, StatusField::Kept);
     hooks::before_write(resource, &mut object);
+    settle_empty_lists(resource, &mut object);
     hooks::admit(resource, &mut object);
     hooks::before_create(resource, &mut object);
     store_new(server, resource, id, object, false, false)

@@ -7,6 +7,7 @@ use super::create::create_in;
 use super::options::parse_uint;
 use super::write::{self, WriteOptions, WrongType};
 use crate::answer::Answer;
+use crate::codec::settle_empty_lists;
 use crate::hooks::{self, Kept, KeptByStatus};
 use crate::kinds::Resource;
 use crate::managed_fields::keep_times;
@@ -235,6 +236,7 @@ fn tracked(context: Context<'_>, tracking: Tracking, old: &Object, mut wanted: O
     if tracking == Tracking::Due {
         write::track_fields(context, Some(old), &mut wanted);
     }
+    settle_empty_lists(context.resource, &mut wanted);
     wanted
 }
 

@@ -50,9 +50,11 @@ pub(super) fn watch(context: Context<'_>) -> Result<Answer, Status> {
         ));
     }
     negotiate::check_stream(context.request.header(http::header::ACCEPT), context.resource.custom)?;
-    // A list of each event cannot be shown: nothing is.
-    let Ok(view) = wanted.get().cloned() else {
-        return Ok(Answer::json(200, Bytes::new()));
+    let view = match wanted.get() {
+        Ok(view) => view.clone(),
+        Err(status) if status.code == 400 => return Err(status),
+        // A list of each event cannot be shown: nothing is.
+        Err(_) => return Ok(Answer::json(200, Bytes::new())),
     };
     let mut range = narrowed(context, &options.selection);
     if let Some(name) = named {

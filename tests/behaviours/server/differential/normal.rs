@@ -89,7 +89,7 @@ fn status(mut body: Value, sent: &[u8], version: Option<&str>) -> Value {
         body["metadata"]["continue"] = "TOKEN".into();
     }
     texts(&mut body, &|text| {
-        without_version(&masked(&without_dump(text), sent), version)
+        without_version(&masked(&without_struct(&without_dump(text)), sent), version)
     });
     order(&mut body);
     body
@@ -128,6 +128,35 @@ fn order(body: &mut Value) {
             same.sort_by_key(ToString::to_string);
         }
     }
+}
+
+/// A text about the template of a job without that, which the real server shows as the struct that it has in memory.
+fn without_struct(text: &str) -> String {
+    const IMMUTABLE: &str = ": field is immutable";
+    // A cause has its field beside it.
+    let start = if text.starts_with("Invalid value: {") {
+        Some("Invalid value: {".len())
+    } else {
+        [
+            "spec.template: Invalid value: {",
+            "spec.template.spec: Invalid value: {",
+        ]
+        .iter()
+        .find_map(|before| text.find(before).map(|at| at + before.len()))
+    };
+    let Some((start, rest)) = start.and_then(|start| Some((start, text.get(start..)?))) else {
+        return text.to_owned();
+    };
+    let Some(end) = rest.find(IMMUTABLE) else {
+        return text.to_owned();
+    };
+    let is_template = ["\"Volumes\":", "\"terminationMessagePath\":", "\"metadata\":{}"]
+        .iter()
+        .any(|part| rest[..end].contains(part));
+    if !is_template {
+        return text.to_owned();
+    }
+    format!("{}…}}{}", &text[..start], &rest[end..])
 }
 
 /// A text about a patch without the object that it shows, which has the managed fields.
@@ -378,7 +407,8 @@ fn owners(kind: &Kind, metadata: &mut serde_json::Map<String, Value>) {
     entries.sort_by_key(ToString::to_string);
 }
 
-/// Masks the addresses and ports that services are given, and the uids by which jobs find their pods.
+/// Masks the addresses and ports that services are given, the uids by which jobs find their pods, and since when volumes
+/// and definitions are what they are.
 fn given(kind: &Kind, object: &mut Value) {
     match kind.plural {
         "services" => {
@@ -406,7 +436,11 @@ fn given(kind: &Kind, object: &mut Value) {
             }
         }
         "jobs" => {
-            for place in ["/spec/selector/matchLabels", "/spec/template/metadata/labels"] {
+            for place in [
+                "/spec/selector/matchLabels",
+                "/spec/template/metadata/labels",
+                "/metadata/labels",
+            ] {
                 let labels = object.pointer_mut(place).and_then(Value::as_object_mut);
                 for (_, value) in labels
                     .into_iter()
@@ -415,6 +449,19 @@ fn given(kind: &Kind, object: &mut Value) {
                 {
                     *value = "UID".into();
                 }
+            }
+        }
+        "customresourcedefinitions" => {
+            let conditions = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
+            for condition in conditions.into_iter().flatten() {
+                if condition["lastTransitionTime"].is_string() {
+                    condition["lastTransitionTime"] = "TIME".into();
+                }
+            }
+        }
+        "persistentvolumes" => {
+            if let Some(since) = object.pointer_mut("/status/lastPhaseTransitionTime") {
+                *since = "TIME".into();
             }
         }
         _ => {}
