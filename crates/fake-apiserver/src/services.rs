@@ -369,18 +369,26 @@ impl Allocator<'_> {
             .and_then(Value::as_str)
             .unwrap_or_default();
         let given = if asked.is_empty() {
-            self.next_address(name)?
+            let ip = self.next_address(name)?;
+            if name.is_empty() {
+                let text = format!("failed to allocate IP: {}", nobody_has(ip));
+                self.refuse("spec.clusterIPs", &json!([""]), &text);
+                return Ok(());
+            }
+            ip
         } else {
             // What is no address of version 4 has been refused before.
             let ip: Ipv4Addr = asked.parse().unwrap_or(Ipv4Addr::UNSPECIFIED);
             let [a, b, c, last] = ip.octets();
             let fits = [a, b, c] == NETWORK && (1..=254).contains(&last);
             let why = if !fits {
-                Some("the provided network does not match the current range")
+                Some("the provided network does not match the current range".to_owned())
+            } else if name.is_empty() {
+                Some(nobody_has(ip))
             } else if self.claim(Claim::Address(ip)) {
                 None
             } else {
-                Some("provided IP is already allocated")
+                Some("provided IP is already allocated".to_owned())
             };
             if let Some(why) = why {
                 let text = format!("failed to allocate IP {asked}: {why}");
@@ -530,6 +538,11 @@ impl Allocator<'_> {
             }
         }
     }
+}
+
+/// Why a service without a name gets no address: the object that stands for the address names it.
+fn nobody_has(ip: Ipv4Addr) -> String {
+    format!("IPAddress.networking.k8s.io \"{ip}\" is invalid: spec.parentRef.name: Required value")
 }
 
 fn internal(why: &str) -> Status {

@@ -89,7 +89,10 @@ fn status(mut body: Value, sent: &[u8], version: Option<&str>) -> Value {
         body["metadata"]["continue"] = "TOKEN".into();
     }
     texts(&mut body, &|text| {
-        without_version(&masked(&without_struct(&without_dump(text)), sent), version)
+        without_version(
+            &masked(&without_address(&without_struct(&without_dump(text))), sent),
+            version,
+        )
     });
     order(&mut body);
     body
@@ -128,6 +131,16 @@ fn order(body: &mut Value) {
             same.sort_by_key(ToString::to_string);
         }
     }
+}
+
+/// A text about an address that a service was to be given, without that.
+fn without_address(text: &str) -> String {
+    const BEFORE: &str = "failed to allocate IP: IPAddress.networking.k8s.io \"";
+    let Some(start) = text.find(BEFORE).map(|at| at + BEFORE.len()) else {
+        return text.to_owned();
+    };
+    let end = text[start..].find('"').map_or(text.len(), |end| start + end);
+    format!("{}IP{}", &text[..start], &text[end..])
 }
 
 /// A text about the template of a job without that, which the real server shows as the struct that it has in memory.
