@@ -15,6 +15,7 @@
 
 mod chain;
 mod entry;
+mod keys;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -273,7 +274,7 @@ impl<T> Storage<T> {
 
     /// Waits until the server has reached `rv`.
     pub(crate) async fn reached(&self, rv: Revision) {
-        let mut seen = self.revision.subscribe();
+        let mut seen = self.commits();
         // The sender is a field of `self`, so waiting cannot fail.
         let _ = seen.wait_for(|current| *current >= rv).await;
     }
@@ -307,12 +308,15 @@ impl<T> Storage<T> {
                 let Some(rv) = state.commit(resource, key, old.as_ref(), new.as_ref()) else {
                     continue;
                 };
-                let wake = Arc::clone(&state.resource(resource).wake);
-                // Inside the lock, so that the published revision never goes backwards.
-                self.revision.send_replace(rv);
+                // Who begins to watch after this finds the commit in the log.
+                let wake = &state.resource(resource).wake;
+                let wake = (wake.receiver_count() > 0).then(|| Arc::clone(wake));
+                self.publish(&state, rv);
                 (wake, rv)
             };
-            wake.send_replace(());
+            if let Some(wake) = wake {
+                wake.send_replace(());
+            }
             return Ok(match (new, old) {
                 (Some(object), _) => Outcome::Written(Versioned { rv, object }),
                 (None, Some(last)) => Outcome::Deleted { last, rv },
@@ -397,7 +401,7 @@ impl<T> Storage<T> {
             if !state.restore(rv) {
                 return false;
             }
-            self.revision.send_replace(rv);
+            self.publish(&state, rv);
             state.wakes()
         };
         for wake in wakes {
@@ -412,7 +416,7 @@ impl<T> Storage<T> {
         state.rv += revisions;
         let rv = state.rv;
         state.compact(rv);
-        self.revision.send_replace(rv);
+        self.publish(&state, rv);
     }
 
     /// Every live object, ordered by resource and key, and the place in the log of all resources that continues exactly
@@ -444,7 +448,19 @@ impl<T> Storage<T> {
 
     /// Tells of each commit; it fails when the storage is gone.
     pub(crate) fn commits(&self) -> watch::Receiver<Revision> {
+        // Under the lock: see `publish`.
+        let _state = self.read_state();
         self.revision.subscribe()
+    }
+
+    /// Makes a revision the current one. Inside the lock, so that it goes backwards for no reader, and nobody begins to wait
+    /// between the question whether somebody does and the answer: to wake nobody costs more than the rest.
+    fn publish(&self, _locked: &RwLockWriteGuard<'_, State<T>>, rv: Revision) {
+        let is_awaited = self.revision.receiver_count() > 0;
+        self.revision.send_if_modified(|current| {
+            *current = rv;
+            is_awaited
+        });
     }
 
     /// The events of a resource after `after` that are remembered, oldest first.

@@ -24,20 +24,35 @@ impl<T> Version<T> {
 #[derive(Debug)]
 pub(super) struct Chain<T> {
     newest: Version<T>,
-    /// Invariant: ascending by revision, all below `newest.rv`.
-    older: Vec<Version<T>>,
+    /// Absent for most keys, and then of the size of a pointer.
+    older: Option<Box<Older<T>>>,
+}
+
+/// The versions before the newest.
+#[derive(Debug)]
+struct Older<T> {
+    /// Invariant: ascending by revision, all below that of the newest version; not empty.
+    versions: Vec<Version<T>>,
 }
 
 impl<T> Chain<T> {
     pub(super) fn new(version: Version<T>) -> Self {
         Self {
             newest: version,
-            older: Vec::new(),
+            older: None,
         }
     }
 
     pub(super) fn push(&mut self, version: Version<T>) {
-        self.older.push(std::mem::replace(&mut self.newest, version));
+        let before = std::mem::replace(&mut self.newest, version);
+        match &mut self.older {
+            Some(older) => older.versions.push(before),
+            None => self.older = Some(Box::new(Older { versions: vec![before] })),
+        }
+    }
+
+    fn older(&self) -> &[Version<T>] {
+        self.older.as_ref().map_or(&[], |older| &older.versions)
     }
 
     pub(super) fn latest(&self) -> Option<Versioned<T>> {
@@ -53,39 +68,46 @@ impl<T> Chain<T> {
         if self.newest.rv <= rv {
             return self.newest.versioned();
         }
-        let end = self.older.partition_point(|version| version.rv <= rv);
-        end.checked_sub(1).and_then(|last| self.older[last].versioned())
+        let older = self.older();
+        let end = older.partition_point(|version| version.rv <= rv);
+        end.checked_sub(1).and_then(|last| older[last].versioned())
     }
 
     /// Drops what no reader at `oldest` or later sees. True if nothing is left.
     pub(super) fn trim(&mut self, oldest: Revision) -> bool {
         if self.newest.rv <= oldest {
-            self.older = Vec::new();
+            self.older = None;
             return self.newest.object.is_none();
         }
-        let end = self.older.partition_point(|version| version.rv <= oldest);
+        let Some(older) = &mut self.older else { return false };
+        let versions = &mut older.versions;
+        let end = versions.partition_point(|version| version.rv <= oldest);
         let mut drop = end.saturating_sub(1);
         // A removal that everybody sees as "not there" needs no record.
-        if end > 0 && self.older[end - 1].object.is_none() {
+        if end > 0 && versions[end - 1].object.is_none() {
             drop = end;
         }
-        self.older.drain(..drop);
+        versions.drain(..drop);
+        if versions.is_empty() {
+            self.older = None;
+        }
         false
     }
 
     /// Forgets the newest version. True if nothing is left.
     pub(super) fn pop(&mut self) -> bool {
-        match self.older.pop() {
-            Some(before) => {
-                self.newest = before;
-                false
-            }
-            None => true,
+        let Some(older) = &mut self.older else { return true };
+        if let Some(before) = older.versions.pop() {
+            self.newest = before;
         }
+        if older.versions.is_empty() {
+            self.older = None;
+        }
+        false
     }
 
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.older.len() + 1
+        self.older().len() + 1
     }
 }

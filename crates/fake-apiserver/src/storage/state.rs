@@ -1,12 +1,13 @@
 //! What the storage's lock guards: the log and the resources. Commit, list and compaction are here.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
 use super::chain::{Chain, Version};
+use super::keys::Keys;
 use super::{Cursor, Entry, ListQuery, Located, Page, Range, ReadError, ResourceId, Revision, Versioned};
 
 /// Everything behind the lock.
@@ -26,7 +27,7 @@ pub(super) struct State<T> {
 /// One collection.
 #[derive(Debug)]
 pub(super) struct Resource<T> {
-    keys: BTreeMap<Arc<str>, Chain<T>>,
+    keys: Keys<T>,
     /// Invariant: the number of chains in `keys` that are live.
     pub(super) live: usize,
     /// Invariant: exactly the entries of the log for this resource, in order.
@@ -59,7 +60,7 @@ impl<T> State<T> {
     pub(super) fn add_resource(&mut self, ancient: bool) -> ResourceId {
         let id = ResourceId(u32::try_from(self.resources.len()).unwrap_or(u32::MAX));
         self.resources.push(Resource {
-            keys: BTreeMap::new(),
+            keys: Keys::new(),
             live: 0,
             suffix: VecDeque::new(),
             trimmed: 0,
@@ -98,12 +99,11 @@ impl<T> State<T> {
     ) -> Option<Revision> {
         let rv = self.rv + 1;
         let resource = &mut self.resources[id.0 as usize];
-        let current = resource.keys.get_key_value(key);
-        let seen = current.and_then(|(_, chain)| chain.latest());
+        let place = resource.keys.find(key);
+        let seen = place.ok().and_then(|place| resource.keys.at(place).1.latest());
         if seen.as_ref().map(|version| version.rv) != old.map(|version| version.rv) {
             return None;
         }
-        let key: Arc<str> = current.map_or_else(|| Arc::from(key), |(key, _)| Arc::clone(key));
         let version = Version {
             rv,
             object: new.cloned(),
@@ -113,11 +113,18 @@ impl<T> State<T> {
             (true, false) => resource.live -= 1,
             _ => {}
         }
-        if let Some(chain) = resource.keys.get_mut(&key) {
-            chain.push(version);
-        } else {
-            resource.keys.insert(Arc::clone(&key), Chain::new(version));
-        }
+        let key: Arc<str> = match place {
+            Ok(place) => {
+                let (key, chain) = resource.keys.at_mut(place);
+                chain.push(version);
+                Arc::clone(key)
+            }
+            Err(place) => {
+                let key: Arc<str> = key.into();
+                resource.keys.insert(place, Arc::clone(&key), Chain::new(version));
+                key
+            }
+        };
         let entry = Arc::new(Entry::new(
             rv,
             id,
@@ -147,15 +154,11 @@ impl<T> State<T> {
             let Some(entry) = self.log.pop_front() else { break };
             let resource = &mut self.resources[entry.resource.0 as usize];
             resource.suffix.pop_front();
+            give_back(&mut resource.suffix);
             resource.trimmed = entry.rv;
-            if resource
-                .keys
-                .get_mut(&entry.key)
-                .is_some_and(|chain| chain.trim(oldest))
-            {
-                resource.keys.remove(&entry.key);
-            }
+            resource.change(&entry.key, |chain| chain.trim(oldest));
         }
+        give_back(&mut self.log);
     }
 
     /// Goes back to the state at `rv`, and ends every watch. False if that state is not known any more.
@@ -172,9 +175,7 @@ impl<T> State<T> {
                 (true, false) => resource.live += 1,
                 _ => {}
             }
-            if resource.keys.get_mut(&entry.key).is_some_and(Chain::pop) {
-                resource.keys.remove(&entry.key);
-            }
+            resource.change(&entry.key, Chain::pop);
         }
         self.rv = rv;
         self.restores += 1;
@@ -191,7 +192,7 @@ impl<T> State<T> {
         let mut objects = Vec::with_capacity(self.resources.iter().map(|resource| resource.live).sum());
         for (index, resource) in self.resources.iter().enumerate() {
             let id = ResourceId(u32::try_from(index).unwrap_or(u32::MAX));
-            for (key, chain) in &resource.keys {
+            for (key, chain) in resource.keys.iter() {
                 objects.extend(chain.latest().map(|version| (id, Arc::clone(key), version)));
             }
         }
@@ -221,7 +222,7 @@ impl<T> State<T> {
         for (index, resource) in self.resources.iter().enumerate() {
             assert_eq!(
                 resource.live,
-                resource.keys.values().filter(|chain| chain.is_live()).count()
+                resource.keys.iter().filter(|(_, chain)| chain.is_live()).count()
             );
             let from_log: Vec<_> = self
                 .log
@@ -231,19 +232,36 @@ impl<T> State<T> {
                 .collect();
             let suffix: Vec<_> = resource.suffix.iter().map(|entry| entry.rv).collect();
             assert_eq!(suffix, from_log);
-            let versions: usize = resource.keys.values().map(Chain::len).sum();
+            resource.keys.check_invariants();
+            let versions: usize = resource.keys.iter().map(|(_, chain)| chain.len()).sum();
             assert!(
-                versions <= resource.keys.len() + resource.suffix.len(),
+                versions <= resource.keys.iter().count() + resource.suffix.len(),
                 "versions that nobody can read"
             );
-            for chain in resource.keys.values().filter(|chain| !chain.is_live()) {
+            for (_, chain) in resource.keys.iter().filter(|(_, chain)| !chain.is_live()) {
                 assert!(chain.at(self.compacted).is_some() || chain.len() > 1 || !resource.suffix.is_empty());
             }
         }
     }
 }
 
+/// Gives memory back that a queue needed when it was much longer.
+fn give_back<E>(queue: &mut VecDeque<E>) {
+    if queue.capacity() > 64 && queue.capacity() / 4 > queue.len() {
+        queue.shrink_to(queue.len() * 2);
+    }
+}
+
 impl<T> Resource<T> {
+    /// Changes the chain of a key, if there is one, and drops the key if `change` says that nothing is left.
+    fn change(&mut self, key: &str, change: impl FnOnce(&mut Chain<T>) -> bool) {
+        if let Ok(place) = self.keys.find(key)
+            && change(&mut self.keys.at_mut(place).1)
+        {
+            self.keys.remove(place);
+        }
+    }
+
     pub(super) fn get(&self, key: &str) -> Option<Versioned<T>> {
         self.keys.get(key).and_then(Chain::latest)
     }
@@ -281,21 +299,17 @@ impl<T> Resource<T> {
             }
         };
         let (low, high) = bounds(&query.range, query.after);
+        let (low, high) = (low.as_ref().map(String::as_str), high.as_ref().map(String::as_str));
         let mut page = Page {
             items: Vec::new(),
             rv,
             more: false,
             remaining: 0,
         };
-        if is_empty(&low, &high) {
-            return page;
-        }
         if query.limit == 0 && matches!(query.range, Range::All) {
             page.items.reserve(self.live);
         }
-        let mut keys = self
-            .keys
-            .range::<str, _>((low.as_ref().map(String::as_str), high.as_ref().map(String::as_str)));
+        let mut keys = self.keys.range(low, high);
         for (key, chain) in keys.by_ref() {
             let Some(found) = version(chain) else { continue };
             if query.limit > 0 && page.items.len() == query.limit {
@@ -330,14 +344,4 @@ fn bounds(range: &Range, after: Option<&str>) -> (Bound<String>, Bound<String>) 
         }
     }
     (low, high)
-}
-
-/// True for bounds that `BTreeMap::range` refuses.
-fn is_empty(low: &Bound<String>, high: &Bound<String>) -> bool {
-    match (low, high) {
-        (Bound::Included(low), Bound::Included(high)) => low > high,
-        (Bound::Excluded(low) | Bound::Included(low), Bound::Excluded(high))
-        | (Bound::Excluded(low), Bound::Included(high)) => low >= high,
-        _ => false,
-    }
 }
