@@ -16,7 +16,6 @@ use crate::body::Body;
 use crate::faults::{BodyFault, Chunked, FaultySource, Refusal};
 use crate::packed;
 use crate::request::Request;
-use crate::request_log::RequestRecord;
 use crate::route;
 use crate::server::Shared;
 use crate::status::Status;
@@ -77,9 +76,7 @@ where
                     handle(&shared, &request).await
                 }
                 Err(status) => {
-                    let mut record = RequestRecord::of(&request);
-                    record.status = Some(status.code);
-                    shared.log.push(record);
+                    shared.log.push(&request, Some(status.code));
                     Ok(Answer::from(status).into_response())
                 }
             }
@@ -103,7 +100,6 @@ where
 }
 
 async fn handle(shared: &Arc<Shared>, request: &Request) -> Result<http::Response<Body>, ServiceError> {
-    let mut record = RequestRecord::of(request);
     let plan = shared.faults.plan(request);
     if !plan.latency.is_zero() {
         tokio::time::sleep(plan.latency).await;
@@ -113,7 +109,7 @@ async fn handle(shared: &Arc<Shared>, request: &Request) -> Result<http::Respons
     }
     let mut answer = match plan.refusal {
         Some(Refusal::Connection) => {
-            shared.log.push(record);
+            shared.log.push(request, None);
             return Err(ServiceError::Refused);
         }
         Some(Refusal::Status(status)) => Answer::from(*status),
@@ -126,7 +122,7 @@ async fn handle(shared: &Arc<Shared>, request: &Request) -> Result<http::Respons
         None => route::route(shared, request).await,
     };
     if plan.lose_response {
-        shared.log.push(record);
+        shared.log.push(request, None);
         return Err(ServiceError::Reset);
     }
     let mut spoils = plan.body;
@@ -144,7 +140,6 @@ async fn handle(shared: &Arc<Shared>, request: &Request) -> Result<http::Respons
     if let Some(size) = plan.chunks {
         answer.body = Body::stream(Chunked::new(answer.body.into_source(), size));
     }
-    record.status = Some(answer.code);
-    shared.log.push(record);
+    shared.log.push(request, Some(answer.code));
     Ok(answer.into_response())
 }
