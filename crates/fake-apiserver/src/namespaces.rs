@@ -32,7 +32,7 @@ pub(crate) fn check_create(server: &Shared, subject: Subject<'_>, object: &Objec
     let Some(stored) = stored else {
         return Err(Status::not_found(NAMESPACES, namespace));
     };
-    if stored.object.object().meta.deletion_timestamp.is_none() {
+    if !stored.object.terminating {
         return Ok(());
     }
     let why = format!("unable to create new content in namespace {namespace} because it is being terminated");

@@ -8,13 +8,14 @@ mod input;
 mod output;
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use bytes::Bytes;
 use jiff::Timestamp;
 
 pub(crate) use output::{TypeMeta, owner_reference as write_owner, write_metadata, write_metadata_of, write_output};
 
-use crate::json::write;
+use crate::json::{scan, write};
 
 /// The name of a top-level field.
 pub(crate) type FieldName = Cow<'static, str>;
@@ -145,6 +146,11 @@ impl Object {
 
     /// The canonical form: no `apiVersion`, `kind` and `metadata.resourceVersion`. Equal objects give equal bytes.
     pub(crate) fn to_canonical(&self) -> Bytes {
+        self.to_indexed().bytes
+    }
+
+    /// The canonical form, and where things are in it.
+    pub(crate) fn to_indexed(&self) -> Canonical {
         let fields: usize = self
             .fields
             .iter()
@@ -152,9 +158,15 @@ impl Object {
             .sum();
         let mut out = Vec::with_capacity(fields + 384 + self.meta.managed_fields.as_ref().map_or(0, Bytes::len));
         out.extend_from_slice(METADATA);
-        output::metadata(&self.meta, &mut out);
+        let labels = output::metadata(&self.meta, &mut out);
+        let metadata_end = out.len();
         self.write_fields(&mut out);
-        Bytes::from(out)
+        Canonical {
+            // What is stored must not hold the room that it did not need.
+            bytes: Bytes::from(out.into_boxed_slice()),
+            labels,
+            metadata_end,
+        }
     }
 
     /// Appends all but the metadata, up to the end.
@@ -175,6 +187,27 @@ impl Object {
     /// Only on bytes that [`Object::to_canonical`] did not make.
     pub(crate) fn from_canonical(canonical: &Bytes) -> Self {
         input::read(canonical)
+    }
+}
+
+/// The canonical form of an object, and where things are in it.
+#[derive(Debug)]
+pub(crate) struct Canonical {
+    pub(crate) bytes: Bytes,
+    /// Where the labels are; empty if there are none.
+    pub(crate) labels: Range<usize>,
+    metadata_end: usize,
+}
+
+impl Canonical {
+    /// The other top-level fields of the object that this is the form of: name, where the value starts, and the value.
+    pub(crate) fn fields<'o>(&self, object: &'o Object) -> impl Iterator<Item = (&'o str, usize, &'o [u8])> {
+        let mut end = self.metadata_end;
+        object.fields.iter().map(move |(name, value)| {
+            let start = scan::value_end(&self.bytes, end + 1) + 1;
+            end = start + value.len();
+            (&**name, start, &**value)
+        })
     }
 }
 

@@ -31,21 +31,26 @@ pub(crate) fn value_end(json: &[u8], at: usize) -> usize {
     at
 }
 
+/// The members of an object: each name as it is between its quotes, where the value starts, and the value.
+pub(crate) fn members(object: &[u8]) -> impl Iterator<Item = (&[u8], usize, &[u8])> {
+    let mut at = usize::from(object.first() == Some(&b'{'));
+    std::iter::from_fn(move || {
+        if at == 0 || object.get(at) != Some(&b'"') {
+            return None;
+        }
+        let key_end = string_end(object, at);
+        let start = key_end + 1;
+        let end = value_end(object, start);
+        let member = (object.get(at + 1..key_end - 1)?, start, object.get(start..end)?);
+        at = end + 1;
+        Some(member)
+    })
+}
+
 /// The value of a member of an object. The name must need no escape.
 pub(crate) fn member<'j>(object: &'j [u8], name: &str) -> Option<&'j [u8]> {
-    if object.first() != Some(&b'{') {
-        return None;
-    }
-    let mut at = 1;
-    while object.get(at) == Some(&b'"') {
-        let key_end = string_end(object, at);
-        let end = value_end(object, key_end + 1);
-        if object.get(at + 1..key_end - 1) == Some(name.as_bytes()) {
-            return object.get(key_end + 1..end);
-        }
-        at = end + 1;
-    }
-    None
+    let found = members(object).find(|(key, _, _)| *key == name.as_bytes());
+    found.map(|(_, _, value)| value)
 }
 
 /// The offset after the string whose opening quote is at `at`.

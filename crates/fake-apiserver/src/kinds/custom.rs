@@ -48,12 +48,12 @@ pub(super) fn resource(custom: &CustomResource, version: &CustomVersion) -> Reso
         policy: policy(version, custom.scope),
         deprecation: version.deprecation.clone().map(Name::Owned),
         schema: Schema::Schemaless,
-        defined: Some(Defined {
+        defined: Some(Arc::new(Defined {
             shape: Arc::clone(&version.shape),
             stored: Arc::clone(&custom.stored),
             shows_stored: version.shape.is_same(&custom.stored),
             selectable: selectable(custom),
-        }),
+        })),
         structures: Structures {
             own: Arc::clone(&version.structure),
             versions: custom.structures.clone(),

@@ -181,7 +181,7 @@ pub(crate) struct Resource {
     /// How its objects are merged and owned.
     pub(crate) structures: Structures,
     /// Of a custom resource.
-    pub(crate) defined: Option<Defined>,
+    pub(crate) defined: Option<Arc<Defined>>,
     /// Whether this comes from a custom resource definition; some texts (415, strict errors) differ.
     pub(crate) custom: bool,
 }

@@ -1,5 +1,7 @@
 //! From objects to bytes: the metadata in Go's order, and stored bytes as answers.
 
+use std::ops::Range;
+
 use super::{METADATA, Meta, OwnerReference, StringMap};
 use crate::{codec::time, json::scan, json::write};
 
@@ -10,15 +12,16 @@ pub(crate) struct TypeMeta<'a> {
     pub(crate) kind: &'a str,
 }
 
-/// Appends the metadata without `resourceVersion`.
-pub(super) fn metadata(meta: &Meta, out: &mut Vec<u8>) {
-    unmanaged(meta, out);
+/// Appends the metadata without `resourceVersion`; returns where the labels are in `out`.
+pub(super) fn metadata(meta: &Meta, out: &mut Vec<u8>) -> Range<usize> {
+    let labels = unmanaged(meta, out);
     if let Some(fields) = meta.managed_fields.as_deref().filter(|fields| *fields != b"[]") {
         out.pop();
         write::name(out, "managedFields");
         out.extend_from_slice(fields);
         out.push(b'}');
     }
+    labels
 }
 
 /// Appends all metadata.
@@ -31,8 +34,8 @@ pub(crate) fn write_metadata_of(meta: &Meta, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the metadata without `resourceVersion` and `managedFields`.
-pub(super) fn unmanaged(meta: &Meta, out: &mut Vec<u8>) {
+/// Appends the metadata without `resourceVersion` and `managedFields`; returns where the labels are in `out`.
+pub(super) fn unmanaged(meta: &Meta, out: &mut Vec<u8>) -> Range<usize> {
     out.push(b'{');
     for (name, value) in [
         ("name", &meta.name),
@@ -60,7 +63,7 @@ pub(super) fn unmanaged(meta: &Meta, out: &mut Vec<u8>) {
         write::name(out, "deletionGracePeriodSeconds");
         write::int(out, seconds);
     }
-    string_map(out, "labels", &meta.labels);
+    let labels = string_map(out, "labels", &meta.labels);
     string_map(out, "annotations", &meta.annotations);
     owner_references(out, meta);
     if !meta.finalizers.is_empty() {
@@ -73,6 +76,7 @@ pub(super) fn unmanaged(meta: &Meta, out: &mut Vec<u8>) {
         out.push(b']');
     }
     out.push(b'}');
+    labels
 }
 
 fn text(out: &mut Vec<u8>, name: &str, value: &str) {
@@ -82,11 +86,13 @@ fn text(out: &mut Vec<u8>, name: &str, value: &str) {
     }
 }
 
-fn string_map(out: &mut Vec<u8>, name: &str, map: &StringMap) {
+/// Returns where the map is in `out`.
+fn string_map(out: &mut Vec<u8>, name: &str, map: &StringMap) -> Range<usize> {
     if map.is_empty() {
-        return;
+        return 0..0;
     }
     write::name(out, name);
+    let start = out.len();
     out.push(b'{');
     for (key, value) in map.iter() {
         write::comma(out);
@@ -95,6 +101,7 @@ fn string_map(out: &mut Vec<u8>, name: &str, map: &StringMap) {
         write::string(out, value);
     }
     out.push(b'}');
+    start..out.len()
 }
 
 fn owner_references(out: &mut Vec<u8>, meta: &Meta) {

@@ -6,8 +6,8 @@ use super::SelectorError;
 use crate::{
     gotext,
     json::{Tape, scan},
-    kinds::{Name, Resource},
-    object::Object,
+    kinds::Resource,
+    object::{Canonical, Object},
 };
 
 /// Labels that are not the path of the field that they name, and what an absent field counts as.
@@ -20,40 +20,136 @@ const SPECIAL: [(&str, &str, &str); 6] = [
     ("reportingController", "reportingController", ""),
 ];
 
-/// The values of an object's selectable fields; a missing one is the empty string, as on the real server.
+/// Where an object's selectable fields are in its canonical bytes; a missing one is the empty string, as on the real server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct FieldSet {
     /// Only non-empty values, without `metadata.name` and `metadata.namespace`.
-    values: Vec<(Name, String)>,
+    values: Box<[Found]>,
+}
+
+/// One value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Found {
+    /// Its place among the selectable fields of the stored version, which are the same for all that share a storage.
+    field: u32,
+    start: u32,
+    /// Invariant: not before `start`; there if the field is absent, and counts as something.
+    end: u32,
+}
+
+/// A field that is looked for.
+struct Sought<'r> {
+    field: u32,
+    /// What is left of the path.
+    path: &'r str,
+    /// Whether an absent one counts as something.
+    has_default: bool,
+    found: Option<(u32, u32)>,
 }
 
 impl FieldSet {
     /// Takes the selectable fields of `resource` from an object in the stored version.
-    pub(crate) fn of(resource: &Resource, object: &Object) -> Self {
-        let mut values = Vec::new();
-        for field in resource.stored_fields() {
-            let label = &*field.label;
+    pub(crate) fn of(resource: &Resource, object: &Object, canonical: &Canonical) -> Self {
+        let mut sought: Vec<Sought<'_>> = Vec::new();
+        for (field, label) in (0..).zip(resource.stored_fields().iter().map(|field| &*field.label)) {
             if label.starts_with("metadata.") || canonical_label(label) != label {
                 continue;
             }
-            let (path, absent) = SPECIAL
-                .iter()
-                .find(|(special, _, _)| *special == label)
-                .map_or((label, ""), |(_, path, absent)| (*path, *absent));
-            let value = lookup(object, path).unwrap_or(Cow::Borrowed(absent));
-            if !value.is_empty() {
-                values.push((field.label.clone(), value.into_owned()));
+            let (path, absent) = special(label).unwrap_or((label, ""));
+            sought.push(Sought {
+                field,
+                path,
+                has_default: !absent.is_empty(),
+                found: None,
+            });
+        }
+        if sought.is_empty() {
+            return Self::default();
+        }
+        for (name, start, value) in canonical.fields(object) {
+            let mut is_inside = false;
+            for sought in &mut sought {
+                match sought.path.split_once('.') {
+                    None if sought.path == name => sought.found = place_of_scalar(value, start),
+                    Some((first, _)) => is_inside |= first == name,
+                    None => {}
+                }
+            }
+            // All that are inside of the same field are found in one go.
+            let members = is_inside.then(|| scan::members(value)).into_iter().flatten();
+            for (key, at, value) in members {
+                for sought in &mut sought {
+                    match sought.path.split_once('.') {
+                        Some((first, path)) if first == name => {
+                            if let Some(found) = place_in_member(path, key, value, start + at) {
+                                sought.found = Some(found);
+                            }
+                        }
+                        _ => {}
+                    }
+                }
             }
         }
-        Self { values }
+        let found = |sought: Sought<'_>| {
+            let place = sought.found.or(sought.has_default.then_some((0, 0)));
+            place.map(|(start, end)| Found {
+                field: sought.field,
+                start,
+                end,
+            })
+        };
+        Self {
+            values: sought.into_iter().filter_map(found).collect(),
+        }
     }
 
-    fn get(&self, label: &str) -> &str {
-        self.values
-            .iter()
-            .find(|(name, _)| name == label)
-            .map_or("", |(_, value)| value)
+    /// The value of a selectable field of `resource`, by its place among those of the stored version.
+    fn get<'c>(&self, field: Option<u32>, label: &str, canonical: &'c [u8]) -> Cow<'c, str> {
+        let found = field.and_then(|field| self.values.iter().find(|found| found.field == field));
+        match found {
+            None => Cow::Borrowed(""),
+            Some(found) if found.start == found.end => Cow::Borrowed(special(label).map_or("", |(_, absent)| absent)),
+            Some(found) => text(&canonical[found.start as usize..found.end as usize]),
+        }
     }
+}
+
+/// Where the value of a label is that is not its path, and what an absent one counts as.
+fn special(label: &str) -> Option<(&'static str, &'static str)> {
+    let row = SPECIAL.iter().find(|(special, _, _)| *special == label);
+    row.map(|(_, path, absent)| (*path, *absent))
+}
+
+/// The place of the scalar at a path, if it leads to or into this member of an object.
+fn place_in_member(path: &str, key: &[u8], value: &[u8], start: usize) -> Option<(u32, u32)> {
+    match path.split_once('.') {
+        None if path.as_bytes() == key => place_of_scalar(value, start),
+        Some((first, rest)) if first.as_bytes() == key => {
+            scan::members(value).find_map(|(key, at, value)| place_in_member(rest, key, value, start + at))
+        }
+        _ => None,
+    }
+}
+
+/// The place of a value that is a scalar and not the empty text.
+fn place_of_scalar(value: &[u8], start: usize) -> Option<(u32, u32)> {
+    let counts = !matches!(value.first(), None | Some(b'{' | b'[' | b'n')) && value != b"\"\"";
+    let end = start + value.len();
+    counts.then_some((u32::try_from(start).ok()?, u32::try_from(end).ok()?))
+}
+
+/// A scalar as text.
+fn text(value: &[u8]) -> Cow<'_, str> {
+    let plain = match value {
+        [b'"', text @ .., b'"'] => text,
+        other => other,
+    };
+    if !plain.contains(&b'\\') {
+        return std::str::from_utf8(plain).map_or_else(|_| Cow::default(), Cow::Borrowed);
+    }
+    let tape = Tape::parse(value).ok();
+    let text = tape.as_ref().and_then(|tape| tape.root().as_str());
+    text.map_or_else(Cow::default, |text| Cow::Owned(text.into_owned()))
 }
 
 /// The label that an old name stands for.
@@ -61,31 +157,11 @@ fn canonical_label(label: &str) -> &str {
     if label == "spec.host" { "spec.nodeName" } else { label }
 }
 
-/// The scalar at a path, as text.
-fn lookup<'o>(object: &'o Object, path: &str) -> Option<Cow<'o, str>> {
-    let mut names = path.split('.');
-    let mut value: &[u8] = object.field(names.next()?)?;
-    for name in names {
-        value = scan::member(value, name)?;
-    }
-    match value.first()? {
-        b'"' => {
-            let text = &value[1..value.len() - 1];
-            if text.contains(&b'\\') {
-                let tape = Tape::parse(value).ok()?;
-                tape.root().as_str().map(|text| Cow::Owned(text.into_owned()))
-            } else {
-                std::str::from_utf8(text).ok().map(Cow::Borrowed)
-            }
-        }
-        b'{' | b'[' | b'n' => None,
-        _ => std::str::from_utf8(value).ok().map(Cow::Borrowed),
-    }
-}
-
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Term {
     label: String,
+    /// The place of the field among the selectable ones of the stored version.
+    field: Option<u32>,
     equal: bool,
     value: String,
 }
@@ -121,6 +197,8 @@ impl FieldSelector {
                 return Err(SelectorError(selectors.unsupported(&term.label)));
             }
             term.label = resource.stored_label(canonical_label(&term.label)).to_owned();
+            let mut fields = (0..).zip(resource.stored_fields());
+            term.field = fields.find_map(|(at, field)| (field.label == term.label).then_some(at));
         }
         Ok(Self { terms })
     }
@@ -138,13 +216,13 @@ impl FieldSelector {
             .map(|term| term.value.as_str())
     }
 
-    /// Whether an object of this name, namespace and these fields matches.
-    pub(crate) fn matches(&self, name: &str, namespace: &str, fields: &FieldSet) -> bool {
+    /// Whether an object of this name, namespace and these fields of its canonical bytes matches.
+    pub(crate) fn matches(&self, name: &str, namespace: &str, fields: &FieldSet, canonical: &[u8]) -> bool {
         self.terms.iter().all(|term| {
             let value = match term.label.as_str() {
-                "metadata.name" => name,
-                "metadata.namespace" => namespace,
-                label => fields.get(label),
+                "metadata.name" => Cow::Borrowed(name),
+                "metadata.namespace" => Cow::Borrowed(namespace),
+                label => fields.get(term.field, label, canonical),
             };
             (value == term.value) == term.equal
         })
@@ -162,6 +240,7 @@ fn parse(text: &str) -> Result<Vec<Term>, String> {
         };
         terms.push(Term {
             label: label.to_owned(),
+            field: None,
             equal: operator != "!=",
             value: unescape(value)?,
         });

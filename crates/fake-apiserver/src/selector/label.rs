@@ -1,11 +1,11 @@
 //! `labelSelector=`: the grammar and the texts of the server's parser.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::SelectorError;
 use crate::{
     gotext::{self, go_quote},
-    object::StringMap,
     validation::{label_key_errors, label_value_errors},
 };
 
@@ -28,8 +28,8 @@ struct Requirement {
 }
 
 impl Requirement {
-    fn matches(&self, labels: &StringMap) -> bool {
-        let value = labels.get(&self.key);
+    /// Whether a label of this value, or its absence, is as required.
+    fn matches(&self, value: Option<&str>) -> bool {
         let is_in = |value: &str| self.values.iter().any(|wanted| wanted == value);
         match self.operator {
             Operator::In => value.is_some_and(is_in),
@@ -80,9 +80,10 @@ impl LabelSelector {
         self.requirements.is_empty()
     }
 
-    /// Whether these labels match.
-    pub(crate) fn matches(&self, labels: &StringMap) -> bool {
-        self.requirements.iter().all(|requirement| requirement.matches(labels))
+    /// Whether the labels match of which `label` gives the value of a key.
+    pub(crate) fn matches<'l>(&self, label: impl Fn(&str) -> Option<Cow<'l, str>>) -> bool {
+        let mut requirements = self.requirements.iter();
+        requirements.all(|requirement| requirement.matches(label(&requirement.key).as_deref()))
     }
 }
 

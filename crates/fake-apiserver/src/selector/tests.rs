@@ -1,6 +1,8 @@
 //! Texts and matches; the expected ones were printed by the selector parsers of apimachinery 0.37.2, or answered by a
 //! kube-apiserver 1.37.2.
 
+use std::borrow::Cow;
+
 use super::*;
 use crate::{
     codec::tests::resource,
@@ -53,8 +55,9 @@ fn label_selector_matches_by_all_operators() {
         ("in=x", false),
         ("a=in", false),
     ] {
+        let label = |key: &str| map.get(key).map(Cow::Borrowed);
         assert_eq!(
-            LabelSelector::parse(selector).unwrap().matches(&map),
+            LabelSelector::parse(selector).unwrap().matches(label),
             want,
             "{selector}"
         );
@@ -128,7 +131,12 @@ fn field_selector_matches_the_fields_of_the_kind() {
     // [F3]
     let pods = resource("", "v1", "pods");
     let object = pod();
-    let fields = FieldSet::of(&pods, &object);
+    let canonical = object.to_indexed();
+    let fields = FieldSet::of(&pods, &object, &canonical);
+    let matches = |selector: &str| {
+        let selector = parse_fields(selector, &pods).unwrap();
+        selector.matches("p", "n", &fields, &canonical.bytes)
+    };
     for (selector, want) in [
         ("", true),
         ("metadata.name=p", true),
@@ -143,11 +151,7 @@ fn field_selector_matches_the_fields_of_the_kind() {
         (",", true),
         ("spec.schedulerName=", true),
     ] {
-        assert_eq!(
-            parse_fields(selector, &pods).unwrap().matches("p", "n", &fields),
-            want,
-            "{selector}"
-        );
+        assert_eq!(matches(selector), want, "{selector}");
     }
     let exact = parse_fields("metadata.name=p,status.phase!=x", &pods).unwrap();
     assert_eq!(exact.requires_exact("metadata.name"), Some("p"));
@@ -159,7 +163,60 @@ fn field_selector_matches_the_fields_of_the_kind() {
         .unwrap()
         .object;
     let selector = parse_fields("spec.color=red", &widgets).unwrap();
-    assert!(selector.matches("w", "n", &FieldSet::of(&widgets, &widget)));
+    let canonical = widget.to_indexed();
+    let fields = FieldSet::of(&widgets, &widget, &canonical);
+    assert!(selector.matches("w", "n", &fields, &canonical.bytes));
+}
+
+#[test]
+fn field_values_are_read_as_texts() {
+    // [F3] a value that is written with escapes, a number, and one inside of an object
+    let matches = |resource: &crate::kinds::Resource, body: &str, selector: &str| {
+        let decoded = decode(resource, ContentType::Json, body.as_bytes(), FieldValidation::Warn);
+        let object = decoded.unwrap().object;
+        let canonical = object.to_indexed();
+        let fields = FieldSet::of(resource, &object, &canonical);
+        let selector = parse_fields(selector, resource).unwrap();
+        selector.matches("n", "ns", &fields, &canonical.bytes)
+    };
+    let secrets = resource("", "v1", "secrets");
+    let body = r#"{"data":{"type":"eA=="},"type":"a\"<b>\\é"}"#;
+    assert!(matches(&secrets, body, r#"type=a"<b>\\é"#));
+    assert!(!matches(&secrets, body, "type=x"));
+    let controllers = resource("", "v1", "replicationcontrollers");
+    for (body, selector) in [
+        (
+            r#"{"status":{"availableReplicas":2,"replicas":3}}"#,
+            "status.replicas=3",
+        ),
+        (r#"{"spec":{"replicas":3}}"#, "status.replicas=0"),
+    ] {
+        assert!(matches(&controllers, body, selector), "{selector}");
+    }
+    let events = resource("", "v1", "events");
+    let body = r#"{"involvedObject":{"kind":"Pod","name":"p"},"source":{"component":"c"},"reason":"R"}"#;
+    for selector in [
+        "involvedObject.kind=Pod,involvedObject.name=p,involvedObject.uid=",
+        "reason=R",
+        "source=c",
+    ] {
+        assert!(matches(&events, body, selector), "{selector}");
+    }
+}
+
+#[test]
+fn what_shares_a_storage_has_the_same_fields() {
+    // What is found of an object is kept by the place of the field.
+    let kinds = crate::kinds::Registry::new().snapshot();
+    let mut fields = std::collections::HashMap::new();
+    let versions = kinds.groups().iter().flat_map(|group| &group.versions);
+    for resource in versions.flat_map(|version| &version.resources) {
+        let known = fields
+            .entry(resource.storage.clone())
+            .or_insert_with(|| resource.stored_fields());
+        assert_eq!(*known, resource.stored_fields(), "{resource:?}");
+    }
+    assert!(fields.len() > 50);
 }
 
 #[test]
@@ -209,7 +266,7 @@ fn selectors_never_panic_on_hostile_text() {
             .map(|_| alphabet[random.usize(..alphabet.len())])
             .collect();
         if let Ok(selector) = LabelSelector::parse(&text) {
-            selector.matches(&labels(&[("a", "b")]));
+            selector.matches(|key| (key == "a").then_some(Cow::Borrowed("b")));
         }
         let _ = parse_fields(&text, &pods);
     }

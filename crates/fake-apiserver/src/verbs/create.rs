@@ -199,7 +199,7 @@ fn insert(
     let key = key_of(Some(&object.meta.namespace), name);
     let stored = Arc::new(Stored::of(resource, object));
     let outcome = server.storage.update(id, &key, |old| match old {
-        Some(old) if old.object.object().meta.deletion_timestamp.is_some() => Err(Status::being_deleted(subject, name)),
+        Some(old) if old.object.terminating => Err(Status::being_deleted(subject, name)),
         Some(_) => Err(Status::already_exists(subject, name)),
         None if dry_run => Ok(Change::Keep),
         None => Ok(Change::Put(Arc::clone(&stored))),
