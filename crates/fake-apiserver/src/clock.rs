@@ -63,14 +63,15 @@ impl Names {
     pub(crate) fn uid(&self) -> String {
         let bits = self.random.lock().unwrap_or_else(PoisonError::into_inner).u128(..);
         let bits = (bits & !(0xf000_u128 << 64) & !(0xc000_u128 << 48)) | (0x4000_u128 << 64) | (0x8000_u128 << 48);
-        format!(
-            "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-            (bits >> 96) & 0xffff_ffff,
-            (bits >> 80) & 0xffff,
-            (bits >> 64) & 0xffff,
-            (bits >> 48) & 0xffff,
-            bits & 0xffff_ffff_ffff
-        )
+        let mut text = String::with_capacity(36);
+        for place in 0..32 {
+            if matches!(place, 8 | 12 | 16 | 20) {
+                text.push('-');
+            }
+            let digit = (bits >> (124 - 4 * place)) & 0xf;
+            text.push(char::from(b"0123456789abcdef"[digit as usize]));
+        }
+        text
     }
 
     /// A number below another one, which is not 0.

@@ -55,7 +55,12 @@ impl ContentType {
         let Some(value) = value.filter(|value| !value.is_empty()) else {
             return Some(Self::Json);
         };
-        match media_type::parse(value)?.as_str() {
+        // What clients send is one of these names; only others are taken apart.
+        Self::of_name(value).or_else(|| Self::of_name(&media_type::parse(value)?))
+    }
+
+    fn of_name(media_type: &str) -> Option<Self> {
+        match media_type {
             "application/json" => Some(Self::Json),
             "application/yaml" => Some(Self::Yaml),
             "application/vnd.kubernetes.protobuf" => Some(Self::Protobuf),

@@ -15,6 +15,17 @@ use std::borrow::Cow;
 
 pub(crate) use parse::ParseError;
 
+/// The bytes of which most texts are made, and which mean nothing in them.
+const PLAIN: [bool; 256] = {
+    let mut plain = [false; 256];
+    let mut byte = 0x20_u8;
+    while byte < 0x80 {
+        plain[byte as usize] = !matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&');
+        byte += 1;
+    }
+    plain
+};
+
 /// The type of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {

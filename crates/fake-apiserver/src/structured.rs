@@ -142,6 +142,11 @@ fn entries(value: Option<Value<'_>>) -> Vec<(Value<'_>, Value<'_>)> {
 fn zip<'t>(a: Option<Value<'t>>, b: Option<Value<'t>>) -> Vec<(Value<'t>, Option<Value<'t>>, Option<Value<'t>>)> {
     let (mut left, mut right) = (entries(a).into_iter().peekable(), entries(b).into_iter().peekable());
     let mut zipped = Vec::with_capacity(left.len().max(right.len()));
+    if left.len() == 0 {
+        // As of all that is new.
+        zipped.extend(right.map(|(key, value)| (key, None, Some(value))));
+        return zipped;
+    }
     loop {
         let order = match (left.peek(), right.peek()) {
             (None, None) => return zipped,

@@ -1,42 +1,45 @@
 //! What config maps and secrets hold: the rules of their keys and their size, and text that becomes base64.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 
-use crate::json::{Tape, write};
+use crate::json::{Tape, scan, write};
 use crate::object::Object;
 use crate::validation::{ErrorKind, FieldError};
 
-#[expect(
-    clippy::zero_sized_map_values,
-    reason = "what serde reads as a map, of which the keys matter"
-)]
-type Keys = BTreeMap<String, serde::de::IgnoredAny>;
+/// The keys of a map of the object, in order; none of a field that is absent.
+fn keys<'o>(object: &'o Object, field: &str) -> Vec<Cow<'o, str>> {
+    let map = object.field(field).map_or(&[][..], |bytes| bytes);
+    let text = |(key, start, _): (&'o [u8], usize, _)| {
+        if !key.contains(&b'\\') {
+            return std::str::from_utf8(key).ok().map(Cow::Borrowed);
+        }
+        // Canonical bytes of a decoded object: a name with its quotes and a colon before the value.
+        serde_json::from_slice(&map[start - key.len() - 3..start - 1])
+            .ok()
+            .map(Cow::Owned)
+    };
+    let mut keys: Vec<_> = scan::members(map).filter_map(text).collect();
+    if !keys.is_sorted() {
+        keys.sort();
+    }
+    keys
+}
 
 /// What is wrong with the keys of these maps, which are names of files when they are mounted. A key may be in one only.
-#[expect(
-    clippy::zero_sized_map_values,
-    reason = "what serde reads as a map, of which the keys matter"
-)]
 pub(super) fn config_keys(object: &Object, fields: &[&str]) -> Vec<FieldError> {
     const WORDS: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or \
                          'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
-    let keys = |field: &str| -> Keys {
-        // Canonical bytes of a decoded object; a field that is absent has no keys.
-        object
-            .field(field)
-            .and_then(|bytes| serde_json::from_slice(bytes).ok())
-            .unwrap_or_default()
-    };
     let mut errors = Vec::new();
-    let mut seen: Vec<(&str, Keys)> = Vec::new();
+    let mut seen: Vec<(&str, Vec<Cow<'_, str>>)> = Vec::new();
     for field in fields.iter().rev() {
-        let keys = keys(field);
+        let keys = keys(object, field);
         let mut found = Vec::new();
-        for key in keys.keys() {
+        for key in &keys {
             let mut add = |text: &str| found.push(FieldError::invalid(format!("{field}[{key}]"), key, text));
             if key.len() > 253 {
                 add("must be no more than 253 characters");
@@ -45,12 +48,12 @@ pub(super) fn config_keys(object: &Object, fields: &[&str]) -> Vec<FieldError> {
             if key.is_empty() || !key.bytes().all(good) {
                 add(WORDS);
             }
-            match key.as_str() {
+            match &**key {
                 "." | ".." => add(&format!("must not be '{key}'")),
                 key if key.starts_with("..") => add("must not start with '..'"),
                 _ => {}
             }
-            if let Some((other, _)) = seen.iter().find(|(_, keys)| keys.contains_key(key)) {
+            if let Some((other, _)) = seen.iter().find(|(_, keys)| keys.binary_search(key).is_ok()) {
                 add(&format!("duplicate of key present in {other}"));
             }
         }

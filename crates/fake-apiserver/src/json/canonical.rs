@@ -87,7 +87,9 @@ pub(crate) fn sorted_entries(object: Value<'_>) -> Vec<Entry<'_>> {
 
 /// The entries of some objects in key order, without all but the last of duplicates; and these others.
 pub(crate) fn merged_entries<'t>(objects: &[Value<'t>]) -> (Vec<Entry<'t>>, Vec<Entry<'t>>) {
-    let mut entries: Vec<Entry<'t>> = objects.iter().flat_map(|object| object.entries()).collect();
+    let size = objects.iter().map(|object| object.size() / 2).sum();
+    let mut entries: Vec<Entry<'t>> = Vec::with_capacity(std::cmp::min(size, 16));
+    entries.extend(objects.iter().flat_map(|object| object.entries()));
     let plain = entries.iter().all(|(key, _)| key.is_plain());
     let less = |a: &Value<'_>, b: &Value<'_>| {
         if plain {

@@ -1,6 +1,6 @@
 //! The parser: a loop over an explicit stack of open containers. Texts are those of Go's `encoding/json` scanner.
 
-use super::{Kind, Node};
+use super::{Kind, Node, PLAIN};
 
 /// Nesting deeper than this is refused.
 const MAX_DEPTH: usize = 10_000;
@@ -250,6 +250,11 @@ impl Parser<'_> {
         let mut ascii = true;
         let mut plain = true;
         loop {
+            let rest = self.text.get(self.at..).unwrap_or_default();
+            self.at += rest
+                .iter()
+                .position(|byte| !PLAIN[usize::from(*byte)])
+                .unwrap_or(rest.len());
             let Some(&byte) = self.text.get(self.at) else {
                 return Err(unexpected_end());
             };
@@ -261,13 +266,13 @@ impl Parser<'_> {
                     self.escape()?;
                 }
                 0..0x20 => return Err(Self::invalid(byte, "in string literal")),
-                b'<' | b'>' | b'&' => {
-                    plain = false;
-                    self.at += 1;
-                }
-                0x20..0x80 => self.at += 1,
                 0x80.. => {
                     ascii = false;
+                    self.at += 1;
+                }
+                // `<`, `>` and `&`, which are written as escapes.
+                0x20..0x80 => {
+                    plain = false;
                     self.at += 1;
                 }
             }

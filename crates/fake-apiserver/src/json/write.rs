@@ -1,6 +1,6 @@
 //! The output side: strings, numbers and separators as Go's encoder writes them.
 
-use super::{Kind, Value};
+use super::{Kind, PLAIN, Value};
 use crate::gotext;
 
 /// Appends a string with its quotes. `<`, `>`, `&`, U+2028 and U+2029 are escaped, as Go does by default.
@@ -27,7 +27,13 @@ pub(crate) fn string_body(out: &mut Vec<u8>, text: &str) {
     let bytes = text.as_bytes();
     let mut done = 0;
     let mut at = 0;
-    while let Some(&byte) = bytes.get(at) {
+    loop {
+        let rest = bytes.get(at..).unwrap_or_default();
+        at += rest
+            .iter()
+            .position(|byte| !PLAIN[usize::from(*byte)])
+            .unwrap_or(rest.len());
+        let Some(&byte) = bytes.get(at) else { break };
         let escape: Option<&[u8]> = match byte {
             b'"' => Some(b"\\\""),
             b'\\' => Some(b"\\\\"),

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry as MapEntry;
 
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -44,7 +45,8 @@ pub(super) struct Identity(String);
 impl Entry<'_> {
     /// What tells this entry from others.
     pub(super) fn identity(&self) -> Identity {
-        let mut out = vec![b'{'];
+        let mut out = Vec::with_capacity(128);
+        out.push(b'{');
         let api_version = match self.operation {
             Operation::Apply => "",
             Operation::Update => &self.api_version,
@@ -138,6 +140,20 @@ impl<'a> Managers<'a> {
     /// Adds an entry, in place of the one of the same identity.
     pub(super) fn put(&mut self, entry: Entry<'a>) {
         self.0.insert(entry.identity(), entry);
+    }
+
+    /// Adds what an entry owns to that of the same identity, or the entry if there is none: what else the entry says counts.
+    pub(super) fn put_more(&mut self, mut entry: Entry<'a>) {
+        match self.0.entry(entry.identity()) {
+            MapEntry::Vacant(place) => {
+                place.insert(entry);
+            }
+            MapEntry::Occupied(mut place) => {
+                let known = std::mem::take(&mut place.get_mut().set);
+                entry.set = entry.set.union(known);
+                place.insert(entry);
+            }
+        }
     }
 
     /// Removes an entry.

@@ -127,7 +127,7 @@ fn parse(text: &[u8]) -> Result<Tape<'_>, String> {
 /// The two objects as documents that leave out what is the same in both.
 fn differing(resource: &Resource, old: Option<&Object>, new: &Object) -> (Vec<u8>, Vec<u8>) {
     let Some(old) = old else {
-        let mut after = Vec::new();
+        let mut after = Vec::with_capacity(size_of(new));
         write_unmanaged(new, &mut after);
         return (zero_document(resource), after);
     };
@@ -140,11 +140,17 @@ fn differing(resource: &Resource, old: Option<&Object>, new: &Object) -> (Vec<u8
             .collect();
         part.meta = object.meta.clone();
         part.meta.managed_fields = None;
-        let mut out = Vec::new();
+        let mut out = Vec::with_capacity(size_of(&part));
         write_unmanaged(&part, &mut out);
         out
     };
     (differs(old, new), differs(new, old))
+}
+
+/// About how many bytes an object has.
+fn size_of(object: &Object) -> usize {
+    let fields = object.fields.iter();
+    fields.map(|(name, value)| name.len() + value.len() + 4).sum::<usize>() + 256
 }
 
 /// Drops the managers that speak of a version that there is no more, and brings the others in line with the schemas. Returns
@@ -281,18 +287,14 @@ fn put_written<'a>(context: &WriteContext<'_>, managers: &mut Managers<'a>, chan
     if written.is_empty() {
         return;
     }
-    let mut entry = Entry {
+    managers.put_more(Entry {
         manager: Cow::Owned(context.manager.to_string()),
         operation: Operation::Update,
         api_version: Cow::Owned(context.resource.api_version()),
         subresource: Cow::Owned(context.subresource.to_owned()),
         time: Some(context.now),
         set: written,
-    };
-    if let Some(previous) = managers.take(&entry.identity()) {
-        entry.set = entry.set.union(previous.set);
-    }
-    managers.put(entry);
+    });
 }
 
 /// Puts the oldest managers of updates together until there are no more than allowed.
