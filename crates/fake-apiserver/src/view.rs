@@ -66,9 +66,9 @@ impl View {
         Self::new(Arc::clone(resource), self.representation, self.now)
     }
 
-    /// The same view at a later time: ages in tables are relative to it.
-    pub(crate) fn at(&self, now: jiff::Timestamp) -> Self {
-        Self { now, ..self.clone() }
+    /// Sets the time that ages in tables are relative to.
+    pub(crate) fn tell_time(&mut self, now: jiff::Timestamp) {
+        self.now = now;
     }
 
     fn type_meta(&self) -> TypeMeta<'_> {
@@ -182,11 +182,14 @@ impl View {
         Body::stream(Chunks { first, source })
     }
 
-    /// Names the encoded form of an event.
-    pub(crate) fn encoding(&self, event: EventType) -> Encoding {
+    /// Names the encoded form of an event; `first` is about tables, whose columns the first line of a watch shows.
+    pub(crate) fn encoding(&self, event: EventType, first: bool) -> Encoding {
+        let is_table = self.representation.is_table();
         Encoding {
             api_version: Arc::clone(&self.api_version),
-            form: self.representation.number() * 3 + event as u8,
+            form: (self.representation.number() * 2 + u8::from(is_table && first)) * 3 + event as u8,
+            // Ages in tables are in seconds.
+            at: if is_table { self.now.as_second() } else { 0 },
         }
     }
 

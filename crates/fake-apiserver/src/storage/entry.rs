@@ -13,6 +13,15 @@ pub(crate) struct Encoding {
     pub(crate) api_version: Arc<str>,
     /// Event type and representation, as one number.
     pub(crate) form: u8,
+    /// The second in which it is shown, where that makes a difference.
+    pub(crate) at: i64,
+}
+
+impl Encoding {
+    /// Whether the two are the same but for the time.
+    fn is_form_of(&self, other: &Self) -> bool {
+        self.form == other.form && self.api_version == other.api_version
+    }
 }
 
 /// One commit.
@@ -28,7 +37,7 @@ pub(crate) struct Entry<T> {
     pub(crate) prev: Option<Arc<T>>,
     /// The state after; none for a removal.
     pub(crate) cur: Option<Arc<T>>,
-    /// Invariant: at most one value per encoding, each what any watch of that encoding sends.
+    /// Invariant: at most one value per form, each what any watch of that encoding sends.
     encodings: Mutex<Vec<(Encoding, Bytes)>>,
 }
 
@@ -67,6 +76,8 @@ impl<T> Entry<T> {
         if let Some(bytes) = find(&known) {
             return bytes;
         }
+        // What was shown at another time is of use to nobody any more.
+        known.retain(|(candidate, _)| !candidate.is_form_of(encoding));
         known.push((encoding.clone(), fresh.clone()));
         fresh
     }

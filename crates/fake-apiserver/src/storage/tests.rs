@@ -411,10 +411,12 @@ fn event_is_encoded_once_per_form() {
     let Batch::Events(events) = log.read(&mut cursor, 1) else {
         panic!()
     };
-    let encoding = |form| Encoding {
+    let encoding_at = |form, at| Encoding {
         api_version: "v1".into(),
         form,
+        at,
     };
+    let encoding = |form| encoding_at(form, 0);
     let count = std::cell::Cell::new(0);
     let encode = |_: &Entry<String>| {
         count.set(count.get() + 1);
@@ -425,6 +427,11 @@ fn event_is_encoded_once_per_form() {
     assert_eq!(first.as_ptr(), second.as_ptr(), "shared, not copied");
     assert_eq!(events[0].encoded(&encoding(1), encode).as_ref(), [2]);
     assert_eq!(count.get(), 2);
+    // Of a form that tells the time, the latest stays.
+    for (at, shown) in [(5, 3), (5, 3), (6, 4), (6, 4), (5, 5)] {
+        assert_eq!(events[0].encoded(&encoding_at(2, at), encode).as_ref(), [shown]);
+    }
+    assert_eq!(events[0].encoded(&encoding(1), encode).as_ref(), [2]);
 }
 
 #[test]

@@ -299,14 +299,13 @@ impl Core {
             (true, false) => (EventType::Deleted, &entry.prev),
         };
         let Some(object) = object else { return };
-        // The first line of a table says what its columns are and is no one else's.
-        let bytes = if self.view.representation.is_table() {
-            let view = self.view.at(self.server.clock.now());
-            view.event(event, object, entry.rv, self.first_line)
-        } else {
-            let encoding = self.view.encoding(event);
-            entry.encoded(&encoding, |entry| self.view.event(event, object, entry.rv, false))
-        };
+        if self.view.representation.is_table() {
+            self.view.tell_time(self.server.clock.now());
+        }
+        let encoding = self.view.encoding(event, self.first_line);
+        let bytes = entry.encoded(&encoding, |entry| {
+            self.view.event(event, object, entry.rv, self.first_line)
+        });
         self.first_line = false;
         self.pending.push_back(Part {
             bytes,
