@@ -1,15 +1,19 @@
 //! What the in-memory server costs: start, creates, lists, and a watch event to many watches.
 //!
-//! `cargo bench -p fake-apiserver`. Requests go into the service as bytes, with no HTTP client in between.
+//! `cargo bench -p fake-apiserver --bench server`. Managed fields are recorded, as by default, and every answer is read.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use fake_apiserver::{Body, FakeApiServer};
-use http_body_util::{BodyExt as _, Full};
-use tower::ServiceExt as _;
+use fake_apiserver::FakeApiServer;
+use http_body_util::BodyExt as _;
+
+#[path = "scenario/objects.rs"]
+mod objects;
+
+use objects::{CONFIG_MAPS, JSON, Make, PODS, Request, config_map, granted, list, pod, request, send, small_pod};
 
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread()
@@ -18,35 +22,14 @@ fn runtime() -> tokio::runtime::Runtime {
         .expect("a runtime with a clock")
 }
 
-async fn send(fake: &FakeApiServer, method: &str, uri: &str, body: String) -> http::Response<Body> {
-    let request = http::Request::builder()
-        .method(method)
-        .uri(uri)
-        .header("user-agent", "bench/1");
-    let request = request.header("content-type", "application/json");
-    let request = request
-        .body(Full::new(Bytes::from(body)))
-        .expect("a well-formed request");
-    fake.service().oneshot(request).await.expect("no fault rules")
-}
-
-async fn create(fake: &FakeApiServer, index: u64) {
-    let body = format!(
-        r#"{{"metadata":{{"name":"c{index}","labels":{{"app":"bench"}}}},"data":{{"key":"value","n":"{index}"}}}}"#
-    );
-    let response = send(fake, "POST", "/api/v1/namespaces/default/configmaps", body).await;
-    assert_eq!(response.status(), 201);
-    black_box(response.into_body().collect().await.expect("a whole body"));
-}
-
 fn start(criterion: &mut Criterion) {
     let runtime = runtime();
     criterion.bench_function("start to first answer", |bencher| {
         bencher.iter(|| {
             runtime.block_on(async {
                 let fake = FakeApiServer::new();
-                let response = send(&fake, "GET", "/api/v1/namespaces", String::new()).await;
-                assert_eq!(response.status(), 200);
+                let namespaces = request("GET", "/api/v1/namespaces", JSON, Bytes::new());
+                assert_eq!(send(&fake, namespaces).await.status(), 200);
             });
         });
     });
@@ -54,41 +37,59 @@ fn start(criterion: &mut Criterion) {
 
 fn creates(criterion: &mut Criterion) {
     let runtime = runtime();
-    let mut group = criterion.benchmark_group("writes");
+    let mut group = criterion.benchmark_group("creates");
     group.throughput(Throughput::Elements(1));
-    group.bench_function("create a small ConfigMap", |bencher| {
-        bencher.iter_custom(|count| {
-            let fake = FakeApiServer::new();
-            runtime.block_on(async {
-                let begin = Instant::now();
-                for index in 0..count {
-                    create(&fake, index).await;
-                }
-                begin.elapsed()
-            })
+    let kinds: [(&str, &str, Make); 3] = [
+        ("a small ConfigMap", CONFIG_MAPS, config_map),
+        ("a small pod", PODS, small_pod),
+        ("a pod of 4 KB", PODS, pod),
+    ];
+    for (name, uri, make) in kinds {
+        group.bench_function(name, |bencher| {
+            bencher.iter_custom(|count| {
+                let fake = FakeApiServer::new();
+                let count = usize::try_from(count).expect("fewer than fit in memory");
+                let requests: Vec<Request> = (0..count).map(|n| request("POST", uri, JSON, make(n))).collect();
+                runtime.block_on(async {
+                    let begin = Instant::now();
+                    for request in requests {
+                        black_box(granted(&fake, request).await);
+                    }
+                    begin.elapsed()
+                })
+            });
         });
-    });
+    }
     group.finish();
 }
 
 fn lists(criterion: &mut Criterion) {
+    const OBJECTS: usize = 20_000;
     let runtime = runtime();
-    let fake = FakeApiServer::new();
-    runtime.block_on(async {
-        for index in 0..10_000 {
-            create(&fake, index).await;
-        }
-    });
-    let mut group = criterion.benchmark_group("reads");
-    group.throughput(Throughput::Elements(10_000));
-    group.bench_function("list 10,000 small ConfigMaps", |bencher| {
-        bencher.iter(|| {
-            runtime.block_on(async {
-                let response = send(&fake, "GET", "/api/v1/configmaps", String::new()).await;
-                black_box(response.into_body().collect().await.expect("a whole body"));
+    let mut group = criterion.benchmark_group("lists");
+    group.sample_size(20);
+    let kinds: [(&str, &str, Make); 2] = [
+        ("20,000 small ConfigMaps", CONFIG_MAPS, config_map),
+        ("20,000 pods of 4 KB", PODS, pod),
+    ];
+    for (name, uri, make) in kinds {
+        let fake = FakeApiServer::new();
+        let bytes = runtime.block_on(async {
+            for n in 0..OBJECTS {
+                granted(&fake, request("POST", uri, JSON, make(n))).await;
+            }
+            list(&fake, uri, |_| {}).await
+        });
+        group.throughput(Throughput::Bytes(bytes as u64));
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| {
+                let read = list(&fake, uri, |part| {
+                    black_box(part);
+                });
+                assert_eq!(runtime.block_on(read), bytes);
             });
         });
-    });
+    }
     group.finish();
 }
 
@@ -105,11 +106,13 @@ fn fan_out(criterion: &mut Criterion) {
                 let uri = format!("/api/v1/configmaps?watch=1&resourceVersion={}", fake.resource_version());
                 let mut watches = Vec::new();
                 for _ in 0..WATCHES {
-                    watches.push(send(&fake, "GET", &uri, String::new()).await.into_body());
+                    let watch = request("GET", &uri, JSON, Bytes::new());
+                    watches.push(send(&fake, watch).await.into_body());
                 }
                 let begin = Instant::now();
-                for index in 0..count {
-                    create(&fake, index).await;
+                for n in 0..count {
+                    let n = usize::try_from(n).expect("fewer than fit in memory");
+                    granted(&fake, request("POST", CONFIG_MAPS, JSON, config_map(n))).await;
                     for watch in &mut watches {
                         black_box(watch.frame().await.expect("an event").expect("no fault rules"));
                     }
