@@ -16,6 +16,10 @@ test:
 model:
     .ci/run model
 
+# a fuzz target, or `all`, for so many seconds each: see CONTRIBUTING.md
+fuzz target seconds="600":
+    fuzz/run {{target}} {{seconds}}
+
 # formatting
 fmt:
     .ci/run fmt

@@ -23,6 +23,7 @@ mod unstructured;
 mod yaml;
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use bytes::Bytes;
 
@@ -32,13 +33,15 @@ pub(crate) use options::{DeleteOptions, IGNORE_STORE_READ_ERROR, Preconditions, 
 pub(crate) use patch_types::{GoType, Member};
 pub(crate) use quantity::round_up_to_milli;
 pub(crate) use tables::{Field, Shape, Strategy, TypeId, type_of};
+#[cfg(any(test, fuzzing))]
+pub(crate) use quantity::canonical as canonical_quantity;
 pub(crate) use unstructured::convert;
 pub(crate) use yaml::{findings as yaml_findings, to_json as yaml_to_json};
 
 use crate::{
     json::{Tape, Value},
     kinds::{Resource, Schema},
-    object::{Meta, Object, OwnerReference},
+    object::{Meta, Object},
 };
 
 /// The format of a request body.
@@ -276,16 +279,15 @@ fn typed_body(
 
 /// Drops owner references that equal an earlier one; returns the server's warning about them.
 fn drop_repeated_owners(source: Source, meta: &mut Meta) -> Option<String> {
-    let mut unique: Vec<OwnerReference> = Vec::with_capacity(meta.owner_references.len());
+    let mut seen = HashSet::with_capacity(meta.owner_references.len());
     let mut repeated = Vec::new();
-    for owner in std::mem::take(&mut meta.owner_references) {
-        if unique.contains(&owner) {
-            repeated.push(owner.uid);
-        } else {
-            unique.push(owner);
+    meta.owner_references.retain(|owner| {
+        let is_new = seen.insert(owner.clone());
+        if !is_new {
+            repeated.push(owner.uid.clone());
         }
-    }
-    meta.owner_references = unique;
+        is_new
+    });
     // The real server looks at a patched object only after admission.
     let when = if source == Source::Patch {
         " after mutating admission happens"

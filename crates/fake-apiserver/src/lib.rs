@@ -50,6 +50,9 @@ mod defaults;
 mod digest;
 mod discovery;
 mod faults;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 mod gotext;
 mod hooks;
 #[cfg(feature = "http")]

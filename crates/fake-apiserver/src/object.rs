@@ -80,7 +80,7 @@ impl FromIterator<(String, String)> for StringMap {
 }
 
 /// One entry of `metadata.ownerReferences`.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct OwnerReference {
     pub(crate) api_version: String,
     pub(crate) kind: String,

@@ -89,7 +89,7 @@ pub(crate) struct ResourcePath {
 }
 
 /// The decoded query of a request.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
@@ -117,6 +117,12 @@ impl Query {
     /// The first value of a parameter unless it is empty.
     pub(crate) fn non_empty(&self, key: &str) -> Option<&str> {
         self.get(key).filter(|value| !value.is_empty())
+    }
+
+    /// All parameters in their order.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
     /// Every value of a parameter.
@@ -269,7 +275,7 @@ pub(crate) fn well_escaped(text: &str) -> bool {
 }
 
 /// Decodes `%41`; what is malformed stays as it is. Bytes that are no UTF-8 are kept.
-fn percent_decode(text: &str) -> String {
+pub(crate) fn percent_decode(text: &str) -> String {
     if !text.contains('%') {
         return gotext::decode(text.as_bytes().to_vec());
     }

@@ -23,6 +23,8 @@ pub(crate) use cel::{compile as compile_rule, validate as validate_rules};
 pub(crate) use check::{Correlation, check};
 pub(crate) use embedded::validate as validate_embedded;
 pub(crate) use path::path_in;
+#[cfg(any(test, fuzzing))]
+pub(crate) use regexp::compile as compile_pattern;
 pub(crate) use scale::{ScalePaths, number_at, set_number_at, text_at};
 pub(crate) use shape::{Defaults, Shape, Unknown, unknown_in, unknown_text};
 pub(crate) use value_schema::{Additional, Items, Json, MAX_DEPTH, Rule, ValueSchema, is_too_deep};

@@ -6,6 +6,9 @@ mod cells;
 
 mod json_path;
 
+#[cfg(any(test, fuzzing))]
+pub(crate) use json_path::first as first_at_path;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 

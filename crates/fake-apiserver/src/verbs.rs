@@ -24,6 +24,8 @@ mod write;
 
 pub(crate) use create::create_object;
 pub(crate) use write::check as check_findings;
+#[cfg(any(test, fuzzing))]
+pub(crate) use {list::Token, options::ListOptions};
 
 use std::sync::Arc;
 

@@ -1,7 +1,11 @@
 //! Custom resources: what their schema knows is kept, in the form that it gives ([`crate::schemas::Shape`]), everything without one;
 //! only `metadata` has a type of its own.
 
-use std::{borrow::Cow, fmt::Write as _};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, hash_map::Entry},
+    fmt::Write as _,
+};
 
 use bytes::Bytes;
 
@@ -151,13 +155,14 @@ struct Frame<'t> {
 
 enum Members<'t> {
     Array(std::iter::Enumerate<Items<'t>>),
-    Object(Entries<'t>, std::collections::HashSet<Cow<'t, str>>),
+    /// With the keys that were seen, and of each whether it is known to be there twice: a path is put together for the first time only.
+    Object(Entries<'t>, HashMap<Cow<'t, str>, bool>),
 }
 
 fn frame(value: Value<'_>, path: usize) -> Option<Frame<'_>> {
     let members = match value.kind() {
         Kind::Array => Members::Array(value.items().enumerate()),
-        Kind::Object => Members::Object(value.entries(), std::collections::HashSet::new()),
+        Kind::Object => Members::Object(value.entries(), HashMap::new()),
         _ => return None,
     };
     Some(Frame { path, members })
@@ -186,7 +191,14 @@ pub(crate) fn duplicates_below(root: Value<'_>, mut path: String) -> Vec<String>
                     path.push('.');
                 }
                 path.push_str(&key);
-                if !seen.insert(key) && found.len() < MAX_STRICT_ERRORS {
+                let is_news = match seen.entry(key) {
+                    Entry::Vacant(place) => {
+                        place.insert(false);
+                        false
+                    }
+                    Entry::Occupied(mut known) => !known.insert(true),
+                };
+                if is_news && found.len() < MAX_STRICT_ERRORS {
                     let text = format!("duplicate field {}", go_quote(&path));
                     if !found.contains(&text) {
                         found.push(text);

@@ -29,7 +29,7 @@ struct Parsed<'t> {
 /// # Errors
 ///
 /// The server's text.
-pub(super) fn canonical(text: &str) -> Result<String, &'static str> {
+pub(crate) fn canonical(text: &str) -> Result<String, &'static str> {
     let parsed = split(text)?;
     let (format, power) = suffix(parsed.suffix)?;
     if is_kept(&parsed, format, power) {

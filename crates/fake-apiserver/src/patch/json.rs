@@ -119,9 +119,10 @@ pub(super) fn findings(root: Value<'_>) -> Vec<String> {
             }
             if seen.contains(&name) {
                 found.push(format!("duplicate field {}", go_quote(&path)));
+            } else {
+                seen.push(name);
             }
             found.extend(duplicates_below(value, path));
-            seen.push(name);
         }
     }
     let mut seen = HashSet::with_capacity(found.len());

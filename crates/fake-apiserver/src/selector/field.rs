@@ -182,6 +182,19 @@ impl FieldSelector {
         parse(text).map(|terms| Self { terms }).map_err(SelectorError)
     }
 
+    /// A text that is read as this selector; the same one whatever the order of the terms.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn to_text(&self) -> String {
+        let one = |term: &Term| {
+            let operator = if term.equal { "=" } else { "!=" };
+            let value = term.value.replace('\\', "\\\\").replace(',', "\\,").replace('=', "\\=");
+            format!("{}{operator}{value}", term.label)
+        };
+        let mut parts: Vec<String> = self.terms.iter().map(one).collect();
+        parts.sort();
+        parts.join(",")
+    }
+
     /// The selector for a resource, with the labels under their present names.
     ///
     /// # Errors

@@ -75,6 +75,25 @@ impl LabelSelector {
             .map_err(SelectorError)
     }
 
+    /// A text that is read as this selector.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn to_text(&self) -> String {
+        let one = |requirement: &Requirement| {
+            let Requirement { key, operator, values } = requirement;
+            let values = values.join(",");
+            match operator {
+                Operator::In => format!("{key} in ({values})"),
+                Operator::NotIn => format!("{key} notin ({values})"),
+                Operator::Exists => key.clone(),
+                Operator::DoesNotExist => format!("!{key}"),
+                Operator::GreaterThan => format!("{key}>{values}"),
+                Operator::LessThan => format!("{key}<{values}"),
+            }
+        };
+        let parts: Vec<String> = self.requirements.iter().map(one).collect();
+        parts.join(",")
+    }
+
     /// Whether every object matches.
     pub(crate) fn is_everything(&self) -> bool {
         self.requirements.is_empty()

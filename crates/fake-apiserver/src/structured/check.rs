@@ -1,7 +1,9 @@
 //! What of a value is not of its type.
 
+use std::collections::BTreeSet;
+
 use super::schema::{Form, ListType, MapType, Scalar, Type};
-use super::{Element, MAX_DEPTH, Problem, Set, element_of, entries, gofmt};
+use super::{Element, MAX_DEPTH, Problem, element_of, entries, gofmt};
 use crate::json::{Kind, Value};
 
 /// Finds what is not of the type: values of other kinds, fields that are not declared, items that nothing tells apart, and
@@ -53,7 +55,7 @@ fn items(list: ListType<'_>, value: Value<'_>, depth: usize) -> Vec<Problem> {
         }
     }
     let mut problems = Vec::new();
-    let mut seen = Set::default();
+    let mut seen = BTreeSet::new();
     for (at, item) in value.items().enumerate() {
         let element = if list.atomic() {
             Element::Index(i64::try_from(at).unwrap_or(i64::MAX))
@@ -66,11 +68,8 @@ fn items(list: ListType<'_>, value: Value<'_>, depth: usize) -> Vec<Problem> {
                 }
             }
         };
-        if !list.atomic() {
-            if seen.has(&element) {
-                problems.push(Problem::here(format!("duplicate entries for key {element}")));
-            }
-            seen.put(element.clone(), true, Set::default());
+        if !list.atomic() && !seen.insert(element.clone()) {
+            problems.push(Problem::here(format!("duplicate entries for key {element}")));
         }
         let found = walk(list.element(), item, depth + 1);
         problems.extend(Problem::below(&element, found));

@@ -1,8 +1,9 @@
 //! The wire form of sets, `fieldsV1`: an object per node, whose keys are `f:` and a field's name, `k:` and the key fields,
 //! `v:` and the value, `i:` and the index, or `.` for the node itself.
 
+use super::set::Loose;
 use super::{Element, Literal, Set};
-use crate::json::{Kind, ParseError, Tape, Value, write};
+use crate::json::{Kind, Tape, Value, write};
 
 /// Sets nested deeper than this are refused: reading and writing recurse.
 const MAX_DEPTH: usize = 512;
@@ -74,11 +75,11 @@ fn element_text(element: &Element<'_>, out: &mut Vec<u8>) {
 ///
 /// [`FieldsError`], for what no server has written.
 pub(crate) fn decode(fields: Value<'_>) -> Result<Set<'_>, FieldsError> {
-    decode_node(fields, 0).map(|(set, _)| set)
+    decode_node(fields, 0).map(|(set, _)| set.settle())
 }
 
 /// Reads a node: the set, and whether the node itself is a member.
-fn decode_node(fields: Value<'_>, depth: usize) -> Result<(Set<'_>, bool), FieldsError> {
+fn decode_node(fields: Value<'_>, depth: usize) -> Result<(Loose<'_>, bool), FieldsError> {
     if depth > MAX_DEPTH {
         return Err(FieldsError("exceeded max depth".to_owned()));
     }
@@ -88,7 +89,7 @@ fn decode_node(fields: Value<'_>, depth: usize) -> Result<(Set<'_>, bool), Field
             fields.kind().go_name()
         )));
     }
-    let mut set = Set::default();
+    let mut set = Loose::default();
     let mut member = false;
     for (key, below) in fields.entries() {
         if key.is(".") {
@@ -99,10 +100,20 @@ fn decode_node(fields: Value<'_>, depth: usize) -> Result<(Set<'_>, bool), Field
             continue; // of a later version, which this one does not keep
         };
         let (below, is_member) = decode_node(below, depth + 1)?;
-        set.put(element, is_member, below);
+        set.push(element, is_member, below);
     }
     let member = member || set.is_empty();
     Ok((set, member))
+}
+
+/// Reads the JSON in an element.
+fn literal(text: &str) -> Result<Tape<'_>, FieldsError> {
+    let tape = Tape::parse(text.as_bytes()).map_err(|error| FieldsError(error.to_string()))?;
+    match tape.too_large_number() {
+        // It could not be written again.
+        Some(number) => Err(FieldsError(format!("readFloat64: value out of range: {number}"))),
+        None => Ok(tape),
+    }
 }
 
 /// Reads an element; `None` for one of an unknown kind.
@@ -114,18 +125,17 @@ fn decode_element(key: Value<'_>) -> Result<Option<Element<'_>>, FieldsError> {
     if !kind.ends_with(':') {
         return Err(FieldsError(format!("missing colon: {text}")));
     }
-    let bad = |error: ParseError| FieldsError(error.to_string());
     Ok(Some(match kind {
         "f:" => Element::Field(match text {
             std::borrow::Cow::Borrowed(text) => text[2..].into(),
             std::borrow::Cow::Owned(text) => text[2..].to_owned().into(),
         }),
         "v:" => {
-            let tape = Tape::parse(rest.as_bytes()).map_err(bad)?;
+            let tape = literal(rest)?;
             Element::Value(Literal::of(tape.root()).into_owned())
         }
         "k:" => {
-            let tape = Tape::parse(rest.as_bytes()).map_err(bad)?;
+            let tape = literal(rest)?;
             if tape.root().kind() != Kind::Object {
                 return Err(FieldsError("expect { or n".to_owned()));
             }
@@ -196,6 +206,10 @@ mod tests {
             r#"{"k:1":{}}"#,
             r#"{"i:x":{}}"#,
             r#"{"f:a":1}"#,
+            // [F25] once written as `inf`, which is no JSON
+            r#"{"v:1e400":{}}"#,
+            r#"{"k:{\"a\":1e400}":{}}"#,
+            r#"{"v:[-1e400]":{}}"#,
             "[]",
         ] {
             let tape = Tape::parse(text.as_bytes()).unwrap();

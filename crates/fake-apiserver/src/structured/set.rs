@@ -23,6 +23,43 @@ struct Node<'a> {
     below: Set<'a>,
 }
 
+/// A set whose elements come in any order, and more than once: that of a client. Each is a member or has something below it.
+#[derive(Debug, Default)]
+pub(crate) struct Loose<'a>(Vec<(Element<'a>, bool, Loose<'a>)>);
+
+impl<'a> Loose<'a> {
+    /// Whether nothing is in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds a child: whether it is a member, and what of the set is below it.
+    pub(crate) fn push(&mut self, element: Element<'a>, member: bool, below: Loose<'a>) {
+        self.0.push((element, member, below));
+    }
+
+    /// The set, which has of children that are the same what is in any of them. Each level is sorted once.
+    ///
+    /// Recurses: the caller limits the depth.
+    pub(crate) fn settle(mut self) -> Set<'a> {
+        self.0.sort_by(|(a, ..), (b, ..)| a.cmp(b));
+        let mut nodes = Vec::with_capacity(self.0.len());
+        let mut children = self.0.into_iter().peekable();
+        while let Some((element, mut member, mut below)) = children.next() {
+            while let Some((_, also, more)) = children.next_if(|(next, ..)| next.cmp(&element).is_eq()) {
+                member |= also;
+                below.0.extend(more.0);
+            }
+            nodes.push(Node {
+                element,
+                member,
+                below: below.settle(),
+            });
+        }
+        Set { nodes }
+    }
+}
+
 impl<'a> Set<'a> {
     /// Whether nothing is in it.
     pub(crate) fn is_empty(&self) -> bool {

@@ -28,7 +28,7 @@ enum Operator {
 }
 
 /// The first value that a path leads to; nothing for a path that is none.
-pub(super) fn first(root: &Value, path: &str) -> Option<Value> {
+pub(crate) fn first(root: &Value, path: &str) -> Option<Value> {
     let steps = parse(path)?;
     find(root, &steps).into_iter().next().cloned()
 }

@@ -183,8 +183,8 @@ fn is_line_end(byte: u8) -> bool {
 }
 
 /// A continue token.
-#[derive(Debug, Default, Serialize)]
-pub(super) struct Token {
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Token {
     v: String,
     /// The revision of all pages; -1 or less for a list that continues at the latest one.
     rv: i64,
@@ -196,7 +196,7 @@ impl Token {
     ///
     /// # Errors
     /// 400 for what no server has made.
-    pub(super) fn decode(raw: &str) -> Result<Self, Status> {
+    pub(crate) fn decode(raw: &str) -> Result<Self, Status> {
         let bad = |why: &str| Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
         let raw = gotext::bytes(raw);
         // Line ends do not count.
@@ -263,7 +263,13 @@ impl Token {
         wrong.map_or(Ok(token), Err)
     }
 
-    fn encode(&self) -> String {
+    /// The text of a token with this JSON.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn text_of(json: &[u8]) -> String {
+        BASE64.encode(json)
+    }
+
+    pub(crate) fn encode(&self) -> String {
         // Texts and numbers always become JSON.
         BASE64.encode(serde_json::to_vec(self).unwrap_or_default())
     }
