@@ -1,7 +1,11 @@
 //! The server over HTTP/1.1 on a socket, for kubectl and for clients in other processes.
 //!
 //! Owns the accept loop and the task of each connection: when [`serve`](FakeApiServer::serve) ends, or is dropped, none is
-//! left.
+//! left. What a client may hold is bounded, whatever it does: there are [`MAX_CONNECTIONS`], each with at most hyper's buffer
+//! for a head and [`BODY_LIMIT`](crate::service::BODY_LIMIT) of a body, and who is slow to send them is cut off
+//! ([`HEAD_TIME`], [`patience`]).
+
+mod patience;
 
 use std::future::Future;
 use std::io;
@@ -9,19 +13,28 @@ use std::pin::pin;
 use std::time::Duration;
 
 use hyper::server::conn::http1;
-use hyper_util::rt::TokioIo;
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep, timeout};
+use tower::ServiceExt as _;
 
 use crate::server::FakeApiServer;
+use crate::service::FakeService;
+use patience::Impatient;
 
 /// How long a shutdown waits for requests that are under way.
 const GRACE: Duration = Duration::from_secs(2);
 /// The pause after the system could not accept a connection, most likely for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
+/// How long a client may take to send the head of a request, or to send nothing. As long as the real server waits for a head; it
+/// lets a connection that was used rest for 90 seconds.
+const HEAD_TIME: Duration = Duration::from_secs(32);
+/// So many connections are open at once; more wait until one ends, as they do in the backlog of the system.
+const MAX_CONNECTIONS: usize = if cfg!(test) { 8 } else { 4096 };
 /// A listener that fails so often in a row does not recover.
 const ACCEPT_FAILURES: u32 = 10;
 
@@ -34,6 +47,9 @@ impl FakeApiServer {
     /// # Guarantees
     /// When this returns, every connection is closed and its task has ended.
     ///
+    /// What clients can make it hold is bounded: 4,096 connections are open at once, a head has at most 400 KiB and 32 seconds
+    /// to come, a body 3 MiB and a minute.
+    ///
     /// # Errors
     /// When the listener fails ten times in a row; connections that break while they are accepted do not count.
     ///
@@ -44,6 +60,20 @@ impl FakeApiServer {
         listener: TcpListener,
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> io::Result<()> {
+        self.serve_over(listener, shutdown, |stream| async { Ok(stream) }).await
+    }
+
+    /// Serves connections that `secure` makes of those that are accepted.
+    pub(crate) async fn serve_over<I, F>(
+        &self,
+        listener: TcpListener,
+        shutdown: impl Future<Output = ()> + Send + 'static,
+        secure: impl Fn(TcpStream) -> F,
+    ) -> io::Result<()>
+    where
+        I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        F: Future<Output = io::Result<I>> + Send + 'static,
+    {
         let mut shutdown = pin!(shutdown);
         let graceful = GracefulShutdown::new();
         // Dropping the set aborts what is in it.
@@ -53,10 +83,8 @@ impl FakeApiServer {
                 biased;
                 () = &mut shutdown => break,
                 Some(ended) = connections.join_next() => report(ended),
-                accepted = accept(&listener) => {
-                    let service = TowerToHyperService::new(self.service());
-                    let connection = http1::Builder::new().serve_connection(TokioIo::new(accepted?), service);
-                    connections.spawn(graceful.watch(connection));
+                accepted = accept(&listener), if connections.len() < MAX_CONNECTIONS => {
+                    connections.spawn(connection(secure(accepted?), self.service(), graceful.watcher()));
                 }
             }
         }
@@ -74,6 +102,34 @@ impl FakeApiServer {
         }
         Ok(())
     }
+}
+
+/// Serves one connection to its end.
+async fn connection<I>(
+    secured: impl Future<Output = io::Result<I>>,
+    service: FakeService,
+    watcher: Watcher,
+) -> Result<(), hyper::Error>
+where
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let stream = match timeout(HEAD_TIME, secured).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => {
+            tracing::debug!("a connection could not be made secure: {error}");
+            return Ok(());
+        }
+        Err(_) => {
+            tracing::debug!("a connection was not made secure in time");
+            return Ok(());
+        }
+    };
+    let service = service.map_request(|request: http::Request<hyper::body::Incoming>| request.map(Impatient::new));
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+    watcher.watch(connection).await
 }
 
 /// The next connection.

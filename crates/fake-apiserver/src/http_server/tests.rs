@@ -1,6 +1,7 @@
 //! Connections and their tasks: how they end, whatever the client does.
 
 mod faults;
+mod hostile;
 
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::runtime::Handle;
