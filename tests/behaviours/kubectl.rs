@@ -2,6 +2,7 @@
 //!
 //! The program is `KUBECTL`, or the one that is built beside the API server rig.
 
+mod secure;
 mod shows;
 mod writes;
 

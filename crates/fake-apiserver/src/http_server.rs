@@ -42,7 +42,7 @@ impl FakeApiServer {
     /// Serves HTTP on a listener until `shutdown` resolves, then ends the open watches and finishes what is under way,
     /// for at most two seconds: a client that sends half a request or does not read its answer cannot hold it longer.
     ///
-    /// There is no TLS and no authentication: use it on loopback only.
+    /// There is no authentication: use it on loopback only. The same over TLS is `serve_tls` (feature `tls`).
     ///
     /// # Guarantees
     /// When this returns, every connection is closed and its task has ended.

@@ -80,6 +80,8 @@ mod storage;
 mod stored;
 mod structured;
 mod table;
+#[cfg(feature = "tls")]
+mod tls;
 mod validation;
 mod verbs;
 mod view;
@@ -91,6 +93,8 @@ pub use request::Verb;
 pub use request_log::RequestRecord;
 pub use server::{BuildError, Builder, FakeApiServer, HistoryEntry};
 pub use service::{FakeService, ServiceError};
+#[cfg(feature = "tls")]
+pub use tls::{PemError, TlsError, TlsIdentity};
 
 /// The examples of the README, compiled and run.
 #[cfg(doctest)]

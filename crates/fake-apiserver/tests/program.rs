@@ -135,6 +135,58 @@ fn program_writes_a_kubeconfig_for_its_address() {
     std::fs::remove_file(path).expect("the program and its files answer");
 }
 
+#[cfg(feature = "tls")]
+#[test]
+fn program_serves_over_tls_and_tells_whom_to_trust() {
+    let folder = Folder::new("tls");
+    let config = folder.0.join("kubeconfig");
+    let mut child = program(&["--tls", "--kubeconfig-out", config.to_str().expect("a path of text")])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program and its files answer");
+    let mut url = String::new();
+    BufReader::new(child.stdout.take().expect("a pipe"))
+        .read_line(&mut url)
+        .expect("the program and its files answer");
+    child.kill().expect("the program and its files answer");
+    child.wait().expect("the program and its files answer");
+    let url = url.trim();
+    assert!(url.starts_with("https://127.0.0.1:"), "{url}");
+    let config = std::fs::read_to_string(&config).expect("the program and its files answer");
+    // "-----BEGIN CERTIFICATE-----"
+    let trusted = "    certificate-authority-data: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t";
+    assert!(config.contains(&format!("server: {url}\n{trusted}")), "{config}");
+    assert!(config.contains("user: {token: anybody}\n"), "{config}");
+}
+
+#[cfg(feature = "tls")]
+#[test]
+fn program_says_what_is_wrong_with_certificates() {
+    let folder = Folder::new("certificates");
+    folder.write("empty", "").write("text", "no certificate");
+    let file = |name: &str| format!("{}/{name}", folder.path());
+    let (empty, text, absent) = (file("empty"), file("text"), file("absent"));
+    let with = |certificate: &str, key: &str| complaint(&["--tls-cert", certificate, "--tls-key", key]);
+    for certificate in [&empty, &text] {
+        assert_eq!(
+            with(certificate, &empty),
+            format!(
+                "fake-apiserver: cannot use {certificate} and {empty}: no certificate can be read: there is none in it (PEM is \
+                 expected)\n"
+            )
+        );
+    }
+    let told = with(&absent, &empty);
+    assert!(
+        told.starts_with(&format!("fake-apiserver: cannot read {absent}: ")),
+        "{told}"
+    );
+    for alone in [["--tls-cert", &empty], ["--tls-key", &empty]] {
+        let output = program(&alone).output().expect("the program and its files answer");
+        assert_eq!(output.status.code(), Some(2), "one is of no use without the other");
+    }
+}
+
 /// What a program prints that cannot start.
 fn complaint(arguments: &[&str]) -> String {
     let output = program(arguments).output().expect("the program and its files answer");

@@ -7,13 +7,17 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use clap::{Parser, ValueEnum};
+#[cfg(feature = "tls")]
+use fake_apiserver::TlsIdentity;
 use fake_apiserver::{Builder, Controller, FakeApiServer};
 use tokio::net::TcpListener;
 
 /// An in-memory Kubernetes API server, for tests and development. Nothing is kept when it ends.
 ///
-/// The first line on standard output is the URL, once it answers. There is no TLS and no authentication.
+/// The first line on standard output is the URL, once it answers. There is no authentication.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Options {
@@ -23,6 +27,18 @@ struct Options {
     /// Writes a kubeconfig for the server to this file.
     #[arg(long, value_name = "FILE")]
     kubeconfig_out: Option<PathBuf>,
+    /// Serves over TLS, with a certificate that is made at the start: its authority is in the kubeconfig.
+    #[cfg(feature = "tls")]
+    #[arg(long, conflicts_with = "tls_cert")]
+    tls: bool,
+    /// Serves over TLS, with the certificate of this file (PEM), after which those may stand that vouch for it.
+    #[cfg(feature = "tls")]
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The key of the certificate of --tls-cert (PEM).
+    #[cfg(feature = "tls")]
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
     /// Starts with the objects of this file, or of the files *.yaml, *.yml and *.json of this folder; may be repeated.
     ///
     /// Definitions and namespaces are loaded first; a namespace that is named only by an object in it is made. Objects keep
@@ -111,16 +127,77 @@ async fn run(options: &Options) -> Result<(), String> {
     let address = listener
         .local_addr()
         .map_err(|error| format!("cannot read the address of the listener: {error}"))?;
-    let url = format!("http://{}", reachable(address));
+    let security = security(options, address)?;
+    let url = format!("{}://{}", security.scheme(), reachable(address));
     if let Some(path) = &options.kubeconfig_out {
-        write_kubeconfig(path, &url)?;
+        write_kubeconfig(path, &url, security.authority())?;
     }
     let shutdown = shutdown_signal()?;
     tell(address, &url, options.kubeconfig_out.as_deref()).map_err(|error| format!("cannot print the URL: {error}"))?;
-    server
-        .serve(listener, shutdown)
-        .await
-        .map_err(|error| format!("serving {url} failed: {error}"))
+    let served = match &security {
+        Security::None => server.serve(listener, shutdown).await,
+        #[cfg(feature = "tls")]
+        Security::Tls(identity) => server.serve_tls(listener, identity, shutdown).await,
+    };
+    served.map_err(|error| format!("serving {url} failed: {error}"))
+}
+
+/// What is below HTTP.
+enum Security {
+    None,
+    #[cfg(feature = "tls")]
+    Tls(TlsIdentity),
+}
+
+impl Security {
+    fn scheme(&self) -> &'static str {
+        match self {
+            Self::None => "http",
+            #[cfg(feature = "tls")]
+            Self::Tls(_) => "https",
+        }
+    }
+
+    /// What clients must trust, in PEM.
+    fn authority(&self) -> Option<&str> {
+        match self {
+            Self::None => None,
+            #[cfg(feature = "tls")]
+            Self::Tls(identity) => Some(identity.authority()),
+        }
+    }
+}
+
+/// What the options ask for, at this address.
+#[cfg(feature = "tls")]
+fn security(options: &Options, address: SocketAddr) -> Result<Security, String> {
+    let read =
+        |path: &Path| std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()));
+    let identity = match (&options.tls_cert, &options.tls_key) {
+        (Some(certificate), Some(key)) => {
+            let identity = TlsIdentity::from_pem(&read(certificate)?, &read(key)?);
+            identity.map_err(|error| {
+                let files = format!("{} and {}", certificate.display(), key.display());
+                format!("cannot use {files}: {}", with_source(&error))
+            })?
+        }
+        _ if options.tls => {
+            let mut names = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).to_vec();
+            let host = options.listen.rsplit_once(':').map_or("", |(host, _)| host);
+            names.extend([address.ip().to_string(), host.trim_matches(['[', ']']).to_owned()]);
+            names.retain(|name| !name.is_empty());
+            TlsIdentity::self_signed(names).map_err(|error| with_source(&error))?
+        }
+        _ => return Ok(Security::None),
+    };
+    Ok(Security::Tls(identity))
+}
+
+/// What the options ask for.
+#[cfg(not(feature = "tls"))]
+#[expect(clippy::unnecessary_wraps, reason = "with TLS there is what can go wrong")]
+fn security(_: &Options, _: SocketAddr) -> Result<Security, String> {
+    Ok(Security::None)
 }
 
 /// Adds the objects of a file, or of the files in a folder in the order of their names.
@@ -180,7 +257,14 @@ fn tell(address: SocketAddr, url: &str, kubeconfig: Option<&Path>) -> io::Result
         );
     }
     let how = kubeconfig.map_or_else(
-        || format!("kubectl --server {url}"),
+        || {
+            let insecure = if url.starts_with("https") {
+                " --insecure-skip-tls-verify --token anybody"
+            } else {
+                ""
+            };
+            format!("kubectl --server {url}{insecure}")
+        },
         |path| format!("kubectl --kubeconfig {}", path.display()),
     );
     eprintln!("fake-apiserver: try `{how} get namespaces`; Ctrl-C ends the server, nothing is kept");
@@ -189,10 +273,15 @@ fn tell(address: SocketAddr, url: &str, kubeconfig: Option<&Path>) -> io::Result
     out.flush()
 }
 
-fn write_kubeconfig(path: &Path, url: &str) -> Result<(), String> {
+fn write_kubeconfig(path: &Path, url: &str, authority: Option<&str>) -> Result<(), String> {
+    let trust = authority.map_or_else(String::new, |pem| {
+        format!("    certificate-authority-data: {}\n", STANDARD.encode(pem))
+    });
+    // Over TLS kubectl asks whoever has no credentials for a name and a password.
+    let user = authority.map_or("{}", |_| "{token: anybody}");
     let config = format!(
-        "apiVersion: v1\nkind: Config\nclusters:\n- name: fake\n  cluster:\n    server: {url}\nusers:\n- name: fake\n  \
-         user: {{}}\ncontexts:\n- name: fake\n  context:\n    cluster: fake\n    user: fake\n    namespace: default\n\
+        "apiVersion: v1\nkind: Config\nclusters:\n- name: fake\n  cluster:\n    server: {url}\n{trust}users:\n- name: fake\n  \
+         user: {user}\ncontexts:\n- name: fake\n  context:\n    cluster: fake\n    user: fake\n    namespace: default\n\
          current-context: fake\n"
     );
     std::fs::write(path, config).map_err(|error| format!("cannot write {}: {error}", path.display()))
