@@ -185,12 +185,11 @@ impl Request {
         }
     }
 
-    /// A header as text; empty if it is absent or not text.
+    /// A header as text; empty if it is absent. What is no text is there all the same, and means nothing.
     pub(crate) fn header(&self, name: http::header::HeaderName) -> &str {
         self.headers
             .get(name)
-            .and_then(|value| value.to_str().ok())
-            .unwrap_or_default()
+            .map_or("", |value| std::str::from_utf8(value.as_bytes()).unwrap_or("\u{fffd}"))
     }
 
     /// Whether a path ends with a word that says what is to be done with what comes after it.
@@ -355,6 +354,18 @@ mod tests {
         assert_eq!((path.namespace, path.subresource.as_deref()), (None, Some("finalize")));
         assert_eq!(ResourcePath::parse("/apis/apps/v1"), None);
         assert_eq!(ResourcePath::parse("/healthz"), None);
+    }
+
+    #[test]
+    fn header_that_is_no_text_is_not_absent() {
+        // [F25] as a content type it is an unknown one
+        let mut request = parse("POST", "/api/v1/pods");
+        let header = |value: &[u8]| http::HeaderValue::from_bytes(value).unwrap();
+        assert_eq!(request.header(http::header::CONTENT_TYPE), "");
+        for (value, text) in [(&b"\xff"[..], "\u{fffd}"), ("\u{e9}".as_bytes(), "\u{e9}"), (b"a", "a")] {
+            request.headers.insert(http::header::CONTENT_TYPE, header(value));
+            assert_eq!(request.header(http::header::CONTENT_TYPE), text);
+        }
     }
 
     #[test]
