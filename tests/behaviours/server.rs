@@ -20,6 +20,7 @@ mod found_texts;
 mod found_written;
 mod fuzz;
 mod history;
+mod hostile;
 mod list_version;
 mod noise;
 mod pages;
