@@ -30,6 +30,7 @@ mod scale;
 mod schemas;
 mod selectors;
 mod shared_storage;
+mod signing;
 mod specs;
 mod strategic;
 mod subresources;

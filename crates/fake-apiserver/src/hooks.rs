@@ -4,6 +4,7 @@ mod data;
 mod events;
 mod namespace;
 mod pods;
+mod signing;
 
 use std::collections::BTreeMap;
 
@@ -59,6 +60,10 @@ struct Hooks {
     precondition: Option<&'static str>,
     /// What a write of the status leaves alone beyond the policy.
     kept_by_status: KeptByStatus,
+    /// Changes what a write of the status makes of an object, given that one.
+    on_status: fn(&Object, &mut Object, Timestamp),
+    /// Writes who asks into a new object, where that is part of it.
+    on_asked: Option<fn(&mut Object, &serde_json::Value)>,
     /// What the creation of an object of this name warns of.
     name_warning: fn(&str) -> Option<String>,
     /// What is wrong with the body of an object.
@@ -110,6 +115,8 @@ const NONE: Hooks = Hooks {
     own_deletion: false,
     precondition: None,
     kept_by_status: KeptByStatus::Nothing,
+    on_status: |_, _, _| {},
+    on_asked: None,
     name_warning: |_| None,
     validate: |_| Vec::new(),
     validate_first: |_| Vec::new(),
@@ -401,6 +408,14 @@ const VOLUME: Hooks = Hooks {
     ..NONE
 };
 
+const SIGNING_REQUEST: Hooks = Hooks {
+    on_asked: Some(signing::asked_by),
+    on_status: signing::keep_decisions,
+    kept_on_update: Some("spec"),
+    validate: signing::validate,
+    ..NONE
+};
+
 const LIMIT_RANGE: Hooks = Hooks {
     names_itself: true,
     ..NONE
@@ -423,6 +438,7 @@ fn hooks(resource: &Resource) -> Hooks {
             kept_by_status: KeptByStatus::Metadata,
             ..NONE
         },
+        ("certificates.k8s.io", "certificatesigningrequests") => SIGNING_REQUEST,
         ("scheduling.k8s.io", "priorityclasses") => PRIORITY_CLASS,
         ("apps", "daemonsets") => DAEMON_SET,
         ("apps", "deployments" | "replicasets") => OF_PODS,
@@ -539,6 +555,21 @@ pub(crate) fn precondition(resource: &Resource) -> Option<&'static str> {
 /// What a write of the status leaves alone beyond the policy.
 pub(crate) fn kept_by_status(resource: &Resource) -> KeptByStatus {
     hooks(resource).kept_by_status
+}
+
+/// Changes what a write of the status makes of an object, before it is validated.
+pub(crate) fn on_status(resource: &Resource, old: &Object, new: &mut Object, now: Timestamp) {
+    (hooks(resource).on_status)(old, new, now);
+}
+
+/// What an approval makes of a request for a certificate, given that one.
+pub(crate) fn approve(old: &Object, new: &mut Object, now: Timestamp) {
+    signing::approve(old, new, now);
+}
+
+/// How who asks is written into a new object, where that is part of it.
+pub(crate) fn on_asked(resource: &Resource) -> Option<fn(&mut Object, &serde_json::Value)> {
+    hooks(resource).on_asked
 }
 
 /// What the creation of an object warns of because of its name.

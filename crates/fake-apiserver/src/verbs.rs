@@ -223,6 +223,7 @@ async fn subresource_verb(context: Context<'_>, name: &str) -> Result<Answer, St
         "token" if token::has_tokens(context) => return token::request(context),
         "status" => update::Part::Status,
         "finalize" => update::Part::Finalize,
+        "approval" => update::Part::Approval,
         "scale" if !context.resource.custom => return scale::run(context).await,
         _ => {
             // Whether there is such an object is all that can be said; of a write, the body would come first.
@@ -389,6 +390,7 @@ impl<'a> Context<'a> {
                 | ("apiregistration.k8s.io", "apiservices", Some("status"))
                 | ("resource.k8s.io", "devicetaintrules" | "resourceclaims", Some("status"))
                 | ("", "namespaces", Some("finalize"))
+                | ("certificates.k8s.io", "certificatesigningrequests", Some("approval"))
         )
     }
 

@@ -18,12 +18,12 @@ use crate::harness::{Answer, Server};
 const TYPE: &str = "application/apply-patch+yaml";
 
 /// Applies as a manager.
-async fn apply(server: &Server, path: &str, manager: &str, body: &Value) -> Answer {
+pub(super) async fn apply(server: &Server, path: &str, manager: &str, body: &Value) -> Answer {
     apply_with(server, path, manager, "", body).await
 }
 
 /// Applies as a manager, with more parameters (`&force=true`).
-async fn apply_with(server: &Server, path: &str, manager: &str, more: &str, body: &Value) -> Answer {
+pub(super) async fn apply_with(server: &Server, path: &str, manager: &str, more: &str, body: &Value) -> Answer {
     server
         .patch(TYPE, &format!("{path}?fieldManager={manager}{more}"), body)
         .await
@@ -36,7 +36,7 @@ fn map(name: &str, data: &Value) -> Value {
 
 /// The fields of each manager, by operation, manager, version and subresource.
 #[track_caller]
-fn owners(object: &Value) -> Value {
+pub(super) fn owners(object: &Value) -> Value {
     let entries = object["metadata"]["managedFields"].as_array();
     let mut owners = Map::new();
     for entry in entries.into_iter().flatten() {
@@ -53,7 +53,7 @@ fn owners(object: &Value) -> Value {
 
 /// Asserts the 409 about these conflicts: manager as the text names it, and path.
 #[track_caller]
-fn conflicts(answer: &Answer, conflicts: &[(&str, &str)]) {
+pub(super) fn conflicts(answer: &Answer, conflicts: &[(&str, &str)]) {
     let message = if let [(manager, path)] = conflicts {
         format!("Apply failed with 1 conflict: conflict with {manager}: {path}")
     } else {

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::Context;
 use super::update::Tracking;
 use super::write::{self, WriteOptions, WrongType};
+use super::{Context, questions};
 use crate::answer::Answer;
 use crate::codec::settle_empty_lists;
 use crate::crd;
@@ -89,6 +89,9 @@ pub(super) fn create_in(
     }
     settle_empty_lists(resource, &mut object);
     prepare(context.server, resource, &mut object, StatusField::Policy);
+    if let Some(write_asker) = hooks::on_asked(resource) {
+        write_asker(&mut object, &questions::user(context));
+    }
     hooks::admit(resource, &mut object);
     hooks::before_create(resource, &mut object);
     store_new(

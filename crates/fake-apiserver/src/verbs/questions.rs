@@ -99,7 +99,7 @@ fn answered(meta: Meta, spec: Option<Value>, status: &Value) -> Object {
 }
 
 /// Who asks: the administrator, unless he speaks for somebody else.
-fn user(context: Context<'_>) -> Value {
+pub(super) fn user(context: Context<'_>) -> Value {
     let header = |name: &str| {
         let values = context.request.headers.get_all(name).iter();
         values

@@ -28,6 +28,8 @@ pub(super) enum Part {
     Status,
     /// The finalizers in the spec of a namespace.
     Finalize,
+    /// What is decided about a request for a certificate.
+    Approval,
 }
 
 /// Whether it is still to be recorded who owns what of a written object: an apply has done that.
@@ -79,7 +81,7 @@ fn replace(
         }
         Ok((object.clone(), wrong_type.clone()))
     });
-    let creates = context.resource.policy.put_creates && part != Part::Finalize;
+    let creates = context.resource.policy.put_creates && !matches!(part, Part::Finalize | Part::Approval);
     match result {
         Err(status) if status.reason == "NotFound" && creates => {
             if !object.meta.uid.is_empty() {
@@ -270,6 +272,12 @@ fn settle<'a>(
             } else {
                 meta_of_status(resource, &old.meta, wanted.meta)
             };
+            hooks::on_status(resource, old, &mut new, context.server.clock.now());
+            new
+        }
+        Part::Approval => {
+            let mut new = wanted;
+            hooks::approve(old, &mut new, context.server.clock.now());
             new
         }
         Part::Finalize => {

@@ -99,7 +99,6 @@ pub(super) const EXEMPTIONS: &[Exemption] = &[
                 "scale",
                 "log",
                 "proxy",
-                "approval",
                 "exec",
                 "attach",
                 "portforward",
