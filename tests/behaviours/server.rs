@@ -1,6 +1,7 @@
 //! The API server's own behaviours, one file each; the tag of the behaviour stands above the case.
 
 mod apply;
+mod autoscalers;
 mod compaction;
 mod crd;
 mod crd_life;

@@ -81,6 +81,11 @@ pub(crate) enum FieldValidation {
     Ignore,
 }
 
+/// Whether a text is a quantity of nothing.
+pub(crate) fn is_zero_quantity(text: &str) -> bool {
+    quantity::canonical(text).is_ok_and(|canonical| canonical == "0")
+}
+
 /// A decoded body.
 #[derive(Debug)]
 pub(crate) struct Decoded {

@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use crate::codec::zero_field;
+use crate::convert::autoscaling::drop_annotations;
 use crate::json::scan;
 use crate::kinds::Resource;
 use crate::object::Object;
@@ -33,8 +34,6 @@ struct Hooks {
     on_create: fn(&Resource, &mut Object),
     /// Changes a new object whose name is settled.
     on_new_name: fn(&Resource, &mut Object),
-    /// Changes a new object that is valid.
-    on_valid: fn(&mut Object),
     /// Changes an object whose deletion begins and that stays for now.
     on_delete: fn(&Resource, &mut Object, Timestamp) -> Marked,
     /// Whether something in the body keeps a deleted object.
@@ -47,6 +46,8 @@ struct Hooks {
     kept_on_update: Option<&'static str>,
     /// Changes what a client writes, beyond the defaults that [`defaults`] has: the client owns it.
     on_write: fn(&Resource, &mut Object),
+    /// Changes what is stored: what a real server fills in when it reads it, after it was valid.
+    on_store: fn(&Resource, &mut Object),
     /// Changes what a client writes: what admission adds, which nobody owns.
     on_admit: fn(&Resource, &mut Object),
     /// Changes what replaces an object, given that one.
@@ -102,13 +103,13 @@ const NONE: Hooks = Hooks {
     initial_status: None,
     on_create: |_, _| {},
     on_new_name: |_, _| {},
-    on_valid: |_| {},
     on_delete: |_, _, _| Marked::Here,
     keeps: |_| Kept::No,
     on_name: |_| {},
     names_itself: false,
     kept_on_update: None,
     on_write: |_, _| {},
+    on_store: |_, _| {},
     on_admit: |_, _| {},
     on_update: |_, _, _| {},
     delete_warning: None,
@@ -294,7 +295,7 @@ const JOB: Hooks = Hooks {
     on_write: |_, object| labels_of_template(object),
     on_new_name: select_own_pods,
     // What is read from the store is filled in once more.
-    on_valid: labels_of_template,
+    on_store: |_, object| labels_of_template(object),
     ..OF_PODS
 };
 
@@ -408,6 +409,16 @@ const VOLUME: Hooks = Hooks {
     ..NONE
 };
 
+const AUTOSCALER: Hooks = Hooks {
+    on_write: |_, object| drop_annotations(&mut object.meta),
+    // Written through the older version, it has not been filled in yet.
+    on_store: |resource, object| {
+        drop_annotations(&mut object.meta);
+        defaults::fill_in(resource, object);
+    },
+    ..NONE
+};
+
 const SIGNING_REQUEST: Hooks = Hooks {
     on_asked: Some(signing::asked_by),
     on_status: signing::keep_decisions,
@@ -442,6 +453,7 @@ fn hooks(resource: &Resource) -> Hooks {
         ("scheduling.k8s.io", "priorityclasses") => PRIORITY_CLASS,
         ("apps", "daemonsets") => DAEMON_SET,
         ("apps", "deployments" | "replicasets") => OF_PODS,
+        ("autoscaling", "horizontalpodautoscalers") if resource.version != "v1" => AUTOSCALER,
         ("batch", "jobs") => JOB,
         ("", "replicationcontrollers") => REPLICATION_CONTROLLER,
         ("batch", "cronjobs") => CRON_JOB,
@@ -472,11 +484,6 @@ pub(crate) fn before_create(resource: &Resource, object: &mut Object) {
 /// Changes a new object whose name is settled.
 pub(crate) fn name_settled(resource: &Resource, object: &mut Object) {
     (hooks(resource).on_new_name)(resource, object);
-}
-
-/// Changes a new object that is valid.
-pub(crate) fn found_valid(resource: &Resource, object: &mut Object) {
-    (hooks(resource).on_valid)(object);
 }
 
 /// Gives an object that is written what the server hands out, which is kept for it until it is stored.
@@ -525,6 +532,11 @@ pub(crate) fn kept_on_update(resource: &Resource) -> Option<&'static str> {
 pub(crate) fn before_write(resource: &Resource, object: &mut Object) {
     defaults::fill_in(resource, object);
     (hooks(resource).on_write)(resource, object);
+}
+
+/// Changes a valid object on its way to the store.
+pub(crate) fn before_store(resource: &Resource, object: &mut Object) {
+    (hooks(resource).on_store)(resource, object);
 }
 
 /// Changes what a client writes, when it is settled what of it the client owns.

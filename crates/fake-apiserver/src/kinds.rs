@@ -11,7 +11,7 @@ mod policy;
 mod registry;
 mod resource;
 
-pub(crate) use builtin::{is_built_in_version, is_listed_kind, of_body, scale, version_of};
+pub(crate) use builtin::{built_in, is_built_in_version, is_listed_kind, of_body, scale, version_of};
 pub(crate) use policy::{
     DeleteReturns, FieldSelectors, GenerationMode, NameValidation, Policy, Propagation, SelectableField, StatusPolicy,
     TableColumn,

@@ -7,7 +7,7 @@ use super::{
     Resource, Schema, Scope, SelectableField, StatusPolicy, StorageId, Structures, Subresource, TableColumn, Verbs,
 };
 use crate::codec::{TypeId, type_of};
-use crate::convert::{self, StoredAs};
+use crate::convert::{self, Settled, StoredAs};
 
 /// One row of the generated table.
 struct BuiltIn {
@@ -104,6 +104,14 @@ pub(crate) fn version_of(of: &Resource, group: &str, version: &str, kind: &str) 
         .iter()
         .find(|row| (row.group, row.version, row.kind) == (group, version, kind));
     row.filter(|row| storage(row) == Some(&*of.storage.0)).map(resource)
+}
+
+/// The built-in resource of a kind.
+pub(crate) fn built_in(group: &str, version: &str, kind: &str) -> Option<Resource> {
+    let row = BUILT_INS
+        .iter()
+        .find(|row| (row.group, row.version, row.kind) == (group, version, kind));
+    row.map(resource)
 }
 
 /// What a body of this kind is read as that is posted to a subresource: the kind is served nowhere, and stores nothing.
@@ -239,12 +247,13 @@ fn deprecation(row: &BuiltIn) -> Option<&'static str> {
 
 /// How a resource is stored whose objects another one stores: the first row with that storage is the stored version.
 fn stored_as(row: &BuiltIn, storage: &str) -> Option<StoredAs> {
-    let converter = convert::built_in(row.group, row.plural)?;
-    let mut facts = BUILT_INS.iter().filter_map(|row| row.facts.as_ref());
-    let stored = facts.find(|facts| facts.etcd_prefix == storage)?;
+    let (converter, settled) = convert::built_in(row.group, row.version, row.plural)?;
+    let mut stored = BUILT_INS.iter().filter_map(|row| Some((row, row.facts.as_ref()?)));
+    let (row, facts) = stored.find(|(_, facts)| facts.etcd_prefix == storage)?;
     Some(StoredAs {
         converter,
-        fields: policy(stored).field_selectors.fields,
+        fields: policy(facts).field_selectors.fields,
+        settled_in: (settled == Settled::Stored).then(|| Box::new(resource(row))),
     })
 }
 

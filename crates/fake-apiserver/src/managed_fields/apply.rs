@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use bytes::Bytes;
 
 use super::entries::{Entry, Managers, Operation};
-use super::update::{Changes, Conflict, put_everything, settle_versions};
-use super::versions::Version;
+use super::update::{Changes, Conflict, Documents, put_everything, settle_versions};
+use super::versions::{Version, Versions};
 use super::{WriteContext, last_applied, reset};
 use crate::codec::zero_document;
 use crate::json::{Kind, Tape, Value};
@@ -212,21 +212,23 @@ impl<'p> Apply<'p> {
         entry.time = last.as_ref().and_then(|last| last.time);
         managers.put(entry.clone());
         let new = match last {
-            Some(last) => self.pruned(merged, &last, &set, &managers, &versions)?,
+            Some(last) => {
+                let versions = Versions {
+                    own: resource,
+                    others: &versions,
+                };
+                self.pruned(merged, &last, &set, &managers, versions)?
+            }
             None => merged,
         };
         let new_tape = parse(&new)?;
         let compared = |text: String| ApplyError::Internal(format!("failed to compare objects: {text}"));
         let comparison = compare(of, self.live, new_tape.root()).map_err(compared)?;
         let comparison = comparison.without(reset);
-        let others = versions.into_iter().map(|(name, version)| {
-            let documents = (version, self.live.raw().to_vec(), new.clone());
-            (name, documents)
-        });
         let changes = Changes {
             own: &comparison,
             reset,
-            others: others.collect(),
+            others: self.in_versions(versions, &new).map_err(ApplyError::Internal)?,
         };
         if force == Force::No {
             let found = changes.conflicts(&mut managers, &identity).map_err(compared)?;
@@ -253,6 +255,25 @@ impl<'p> Apply<'p> {
         })
     }
 
+    /// The object before and after, in the versions of other managers.
+    fn in_versions(&self, others: HashMap<String, Version>, new: &[u8]) -> Result<HashMap<String, Documents>, String> {
+        let own = self.context.resource.api_version();
+        let versions = Versions {
+            own: self.context.resource,
+            others: &others,
+        };
+        let mut documents = HashMap::with_capacity(others.len());
+        for name in others.keys() {
+            let before = versions.convert(self.live.raw().to_vec(), &own, name)?;
+            documents.insert(name.clone(), (before, versions.convert(new.to_vec(), &own, name)?));
+        }
+        let with_documents = |(name, version): (String, Version)| {
+            let (before, after) = documents.remove(&name).unwrap_or_default();
+            (name, (version, before, after))
+        };
+        Ok(others.into_iter().map(with_documents).collect())
+    }
+
     /// The merged object without what the manager applied last time, does not apply now, and nobody else owns.
     fn pruned(
         &self,
@@ -260,15 +281,19 @@ impl<'p> Apply<'p> {
         last: &Entry<'_>,
         set: &Set<'_>,
         managers: &Managers<'_>,
-        versions: &HashMap<String, Version>,
+        versions: Versions<'_>,
     ) -> Result<Vec<u8>, ApplyError> {
-        if last.set.is_empty() || last.set == *set && *last.api_version == *self.context.resource.api_version() {
+        let own = self.context.resource.api_version();
+        if last.set.is_empty() || last.set == *set && *last.api_version == *own {
             return Ok(merged);
         }
-        let own = &self.context.resource.structures.own;
-        let schema = |api_version: &str| versions.get(api_version).map_or(own, |version| &version.schema);
-        let of = schema(&last.api_version).root();
+        let convert = |json: Vec<u8>, from: &str, to: &str| {
+            let failed = |text| ApplyError::Internal(format!("failed to prune fields: {text}"));
+            versions.convert(json, from, to).map_err(failed)
+        };
+        let of = versions.schema(&last.api_version).root();
         let last_set = last.set.with_named_fields(Some(of));
+        let merged = convert(merged, &own, &last.api_version)?;
         let merged_tape = parse(&merged)?;
         let merged_root = merged_tape.root();
         let mut pruned = written(&remove(of, merged_root, &last_set));
@@ -277,8 +302,14 @@ impl<'p> Apply<'p> {
         names.sort_unstable();
         names.dedup();
         names.sort_by_key(|name| *name != last.api_version);
+        let mut at = &*last.api_version;
         for name in names {
-            let of = schema(name).root();
+            let of = versions.schema(name).root();
+            let merged = convert(merged.clone(), &last.api_version, name)?;
+            let merged_tape = parse(&merged)?;
+            let merged_root = merged_tape.root();
+            pruned = convert(pruned, at, name)?;
+            at = name;
             let owned = managers.iter().filter(|(_, entry)| entry.api_version == name);
             let owned = owned.fold(Set::default(), |owned, (_, entry)| owned.union(entry.set.clone()));
             let all = named_fields(of, merged_root);
@@ -289,10 +320,12 @@ impl<'p> Apply<'p> {
             pruned = back;
         }
         // And what the manager never owned, although it was in something that it did.
+        let pruned = convert(pruned, at, &last.api_version)?;
         let pruned_tape = parse(&pruned)?;
         let all = named_fields(of, merged_root);
         let gone = all.difference(&named_fields(of, pruned_tape.root()));
-        Ok(written(&remove(of, merged_root, &gone.intersection(&last_set))))
+        let left = written(&remove(of, merged_root, &gone.intersection(&last_set)));
+        convert(left, &last.api_version, &own)
     }
 }
 

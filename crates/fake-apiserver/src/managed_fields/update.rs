@@ -205,6 +205,9 @@ pub(super) struct Conflict {
     pub(super) path: String,
 }
 
+/// An object before and after a write, in another version.
+pub(super) type Documents = (Version, Vec<u8>, Vec<u8>);
+
 /// A write in the versions of all managers.
 pub(super) struct Changes<'c> {
     /// In the version of the request, without the fields that the write never changes.
@@ -212,7 +215,7 @@ pub(super) struct Changes<'c> {
     /// What it never changes.
     pub(super) reset: &'c Set<'static>,
     /// The other versions, each with the object before and after.
-    pub(super) others: HashMap<String, (Version, Vec<u8>, Vec<u8>)>,
+    pub(super) others: HashMap<String, Documents>,
 }
 
 impl Changes<'_> {

@@ -1,9 +1,12 @@
 //! A resource in the versions in which the managers of its objects speak of them.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::codec::{FieldValidation, decode_patched};
+use crate::json::write;
 use crate::kinds::{Resource, version_of};
-use crate::object::{Object, write_unmanaged};
+use crate::object::{Object, write_metadata_of, write_unmanaged};
 use crate::structured::Schema;
 
 /// One version of a resource.
@@ -40,5 +43,52 @@ impl Version {
             None => write_unmanaged(object, &mut out),
         }
         out
+    }
+}
+
+/// A resource in its own version and in those of the managers.
+#[derive(Clone, Copy)]
+pub(super) struct Versions<'v> {
+    pub(super) own: &'v Resource,
+    pub(super) others: &'v HashMap<String, Version>,
+}
+
+impl Versions<'_> {
+    /// The types of a version.
+    pub(super) fn schema(&self, api_version: &str) -> &Arc<Schema> {
+        let other = self.others.get(api_version);
+        other.map_or(&self.own.structures.own, |version| &version.schema)
+    }
+
+    /// A whole object of one version in another one: as it is where both show the same.
+    ///
+    /// # Errors
+    ///
+    /// The text about an object that is none of that version.
+    pub(super) fn convert(&self, json: Vec<u8>, from: &str, to: &str) -> Result<Vec<u8>, String> {
+        let (from, to) = (self.resource(from), self.resource(to));
+        if std::ptr::eq(from, to) || from.stored_as.is_none() && to.stored_as.is_none() {
+            return Ok(json);
+        }
+        let decoded = decode_patched(from, &json, FieldValidation::Ignore).map_err(|error| error.cause().to_owned())?;
+        let object = to.to_served(from.to_stored(&decoded.object).into_owned());
+        let mut out = vec![b'{'];
+        for (name, value) in [("apiVersion", &*to.api_version()), ("kind", &*to.kind)] {
+            write::name(&mut out, name);
+            write::string(&mut out, value);
+        }
+        write::name(&mut out, "metadata");
+        write_metadata_of(&object.meta, &mut out);
+        for (name, value) in &object.fields {
+            write::name(&mut out, name);
+            out.extend_from_slice(value);
+        }
+        out.push(b'}');
+        Ok(out)
+    }
+
+    fn resource(&self, api_version: &str) -> &Resource {
+        let other = self.others.get(api_version).and_then(|version| version.other.as_ref());
+        other.unwrap_or(self.own)
     }
 }

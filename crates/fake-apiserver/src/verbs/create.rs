@@ -84,9 +84,8 @@ pub(super) fn create_in(
     if !object.meta.name.is_empty() {
         hooks::named(resource, &mut object);
     }
-    if tracking == Tracking::Due {
-        write::track_fields(context, None, &mut object);
-    }
+    let mut object = write::settled(context, tracking, None, object);
+    let resource = resource.settled_in();
     settle_empty_lists(resource, &mut object);
     prepare(context.server, resource, &mut object, StatusField::Policy);
     if let Some(write_asker) = hooks::on_asked(resource) {
@@ -167,8 +166,8 @@ fn store_new(
         let of_metadata = validate_create(resource, &object.meta);
         let errors = hooks::validate_new(resource, &object, of_metadata);
         write::check(resource, &object.meta.name, &errors)?;
-        hooks::found_valid(resource, &mut object);
         hooks::named(resource, &mut object);
+        hooks::before_store(resource, &mut object);
         // A dry run does not get as far.
         if has_version && !dry_run {
             return Err(Status::untyped(

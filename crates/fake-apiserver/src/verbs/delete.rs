@@ -192,12 +192,13 @@ pub(super) fn delete_one(
     let dry_run = !options.dry_run.is_empty();
     let mut next = Next::Remove;
     let mut shown = None;
+    let resource = context.resource.settled_in();
     let outcome = server.storage.update(context.id, &key, |old| {
         let old = old.ok_or_else(|| context.absent_as(name))?;
-        let current = old.object.object_as(context.resource);
+        let current = old.object.object_as(resource);
         check_preconditions(context, name, options, old, &current)?;
         let mut new = current.clone();
-        next = begin(server, context.resource, options, &mut new);
+        next = begin(server, resource, options, &mut new);
         if next == Next::Remove {
             return Ok(if dry_run { Change::Keep } else { Change::Delete });
         }
@@ -205,7 +206,7 @@ pub(super) fn delete_one(
             shown = None;
             return Ok(Change::Keep);
         }
-        let stored = Arc::new(Stored::of(context.resource, &new));
+        let stored = Arc::new(Stored::of(resource, &new));
         shown = Some(write::unstored(Arc::clone(&stored), old.rv));
         Ok(if dry_run { Change::Keep } else { Change::Put(stored) })
     })?;

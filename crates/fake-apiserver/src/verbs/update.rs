@@ -151,6 +151,7 @@ pub(super) fn transact(
     let mut shown = None;
     // What the object was given, until it is stored.
     let mut _held = None;
+    let resource = context.resource.settled_in();
     let outcome = context.server.storage.update(context.id, &context.key(), |old| {
         let old = old.ok_or_else(|| context.absent())?;
         let current = old.object.object_as(context.resource);
@@ -160,14 +161,19 @@ pub(super) fn transact(
             return Err(refused_type(context, part, &wrong_type, wanted.meta, &current.meta));
         }
         let wanted = tracked(context, tracking, &current, wanted);
+        let current = if context.resource.settles_as_served() {
+            current
+        } else {
+            old.object.object_as(resource)
+        };
         let mut new;
         (new, _held) = settle(context, part, &current, wanted)?;
-        let removes = removed_by_update(context.resource, &current, &new);
+        let removes = removed_by_update(resource, &current, &new);
         if !options.dry_run && !removes {
             // It is dropped on the way to the store, which these do not take.
             new.meta.self_link.clear();
         }
-        let stored = Arc::new(Stored::of(context.resource, &new));
+        let stored = Arc::new(Stored::of(resource, &new));
         if !removes && stored.canonical == old.object.canonical {
             shown = None;
             return Ok(Change::Keep);
@@ -230,26 +236,25 @@ fn version_required(context: Context<'_>) -> Status {
     Status::invalid(subject, context.name(), vec![cause])
 }
 
-/// The wanted object with its defaults, and with the record of who owns it once it replaces `old`. What the server itself
-/// changes after that is nobody's.
+/// The wanted object with its defaults, and with the record of who owns it once it replaces `old`, in the version in which
+/// writes are settled. What the server itself changes after that is nobody's.
 fn tracked(context: Context<'_>, tracking: Tracking, old: &Object, mut wanted: Object) -> Object {
     hooks::before_write(context.resource, &mut wanted);
     hooks::named(context.resource, &mut wanted);
-    if tracking == Tracking::Due {
-        write::track_fields(context, Some(old), &mut wanted);
-    }
-    settle_empty_lists(context.resource, &mut wanted);
-    wanted
+    let mut settled = write::settled(context, tracking, Some(old), wanted);
+    settle_empty_lists(context.resource.settled_in(), &mut settled);
+    settled
 }
 
-/// The object that is stored when `wanted` replaces `old`, and what the server has handed out to it.
+/// The object that is stored when `wanted` replaces `old`, all in the version in which writes are settled, and what the
+/// server has handed out to it.
 fn settle<'a>(
     context: Context<'a>,
     part: Part,
     old: &Object,
     wanted: Object,
 ) -> Result<(Object, Option<Held<'a>>), Status> {
-    let resource = context.resource;
+    let resource = context.resource.settled_in();
     let mut new = match part {
         Part::Main => {
             let mut new = wanted;
@@ -294,7 +299,7 @@ fn settle<'a>(
     }
     let held = match part {
         Part::Main => hooks::allocate(context.server, resource, context.id, Some(old), &mut new)?,
-        Part::Status | Part::Finalize => None,
+        Part::Status | Part::Finalize | Part::Approval => None,
     };
     hooks::admit(resource, &mut new);
     hooks::on_update(resource, old, &mut new);
@@ -315,6 +320,7 @@ fn settle<'a>(
     let (spared, errors): (Vec<_>, Vec<_>) = found.into_iter().partition(|error| error.spared);
     context.request.warn(spared.iter().map(ToString::to_string).collect());
     write::check(resource, context.name(), &errors)?;
+    hooks::before_store(resource, &mut new);
     Ok((new, held))
 }
 

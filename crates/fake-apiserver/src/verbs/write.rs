@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use super::update::Tracking;
 use super::{Context, WantedView};
 use crate::answer::Answer;
 use crate::codec::{ContentType, DecodeError, Decoded, FieldValidation, decode};
@@ -329,6 +330,26 @@ pub(super) fn context(context: Context<'_>) -> WriteContext<'_> {
 /// Records who wrote the object.
 pub(super) fn track_fields(of: Context<'_>, old: Option<&Object>, new: &mut Object) {
     track(&context(of), old, new);
+}
+
+/// A written object in the version in which writes are settled, with the record of who owns it: fields are owned as the
+/// version of the request shows them.
+pub(super) fn settled(of: Context<'_>, tracking: Tracking, old: Option<&Object>, mut new: Object) -> Object {
+    let resource = of.resource;
+    let due = tracking == Tracking::Due;
+    if resource.settles_as_served() {
+        if due {
+            track_fields(of, old, &mut new);
+        }
+        return new;
+    }
+    let mut settled = resource.to_settled(new);
+    if due {
+        let mut shown = resource.to_served(settled.clone());
+        track_fields(of, old, &mut shown);
+        settled.meta.managed_fields = shown.meta.managed_fields;
+    }
+    settled
 }
 
 /// Sets the generation of an updated object.
