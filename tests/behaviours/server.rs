@@ -11,6 +11,7 @@ mod differential;
 mod documents;
 mod edges;
 mod forbidden;
+mod forms;
 mod found;
 mod found_custom;
 mod found_definitions;

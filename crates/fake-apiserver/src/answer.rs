@@ -77,12 +77,8 @@ impl Answer {
         }
     }
 
-    /// The long answer of a health check.
-    pub(crate) fn health(check: &str) -> Self {
-        let text = format!(
-            "[+]ping ok\n[+]log ok\n[+]etcd ok\n{} check passed\n",
-            check.trim_start_matches('/')
-        );
+    /// A plain text answer of a text that is made for it.
+    pub(crate) fn text_of(text: String) -> Self {
         Self {
             body: text.into_bytes().into(),
             ..Self::text(200, "")

@@ -57,6 +57,7 @@ mod gotext;
 mod hooks;
 #[cfg(feature = "http")]
 mod http_server;
+mod index;
 mod json;
 mod kinds;
 mod managed_fields;

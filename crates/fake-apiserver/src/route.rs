@@ -8,15 +8,13 @@ use crate::answer::Answer;
 use crate::crd;
 use crate::deadline;
 use crate::discovery;
+use crate::index;
 use crate::kinds::Kinds;
 use crate::openapi;
 use crate::request::{Request, well_escaped};
 use crate::server::Shared;
 use crate::status::Status;
 use crate::verbs::{self, Context};
-
-/// The paths of the health checks.
-const HEALTH: [&str; 3] = ["/healthz", "/livez", "/readyz"];
 
 /// Answers a request.
 pub(crate) async fn route(server: &Arc<Shared>, request: &Request) -> Answer {
@@ -89,16 +87,8 @@ pub(crate) fn absent(kinds: &Kinds, group: &str) -> Result<Answer, Status> {
 
 fn other(server: &Arc<Shared>, request: &Request) -> Result<Answer, Status> {
     let path = request.uri.path();
-    if let Some(check) = HEALTH.iter().find(|check| {
-        path.strip_prefix(**check)
-            .is_some_and(|rest| matches!(rest, "" | "/ping"))
-    }) {
-        let verbose = request.query.get("verbose").is_some();
-        return Ok(if verbose {
-            Answer::health(check)
-        } else {
-            Answer::text(200, "ok")
-        });
+    if let Some(answer) = index::serve(&server.registry.snapshot(), request) {
+        return Ok(answer);
     }
     if path.starts_with("//") || path.starts_with("/apis//") {
         return Ok(Answer::page_not_found());

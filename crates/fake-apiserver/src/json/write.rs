@@ -109,6 +109,11 @@ pub(crate) fn number(out: &mut Vec<u8>, digits: &str) -> bool {
         int(out, value);
         return true;
     }
+    // Zero has no sign: it is read as an integer, once it was written.
+    if digits.parse::<f64>().is_ok_and(|value| value == 0.0) {
+        int(out, 0);
+        return true;
+    }
     nearest_float(out, digits)
 }
 
