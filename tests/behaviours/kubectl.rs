@@ -1,7 +1,9 @@
 //! kubectl, unchanged, against both servers: the in-memory one in its HTTP form. [F19]
 //!
-//! The program is `KUBECTL`, or the one that is built beside the API server rig.
+//! The program is `KUBECTL`, or the one that is built beside the API server rig; the module `installed` has the cases with the
+//! kubectl of the machine, if there is one, which is of another version.
 
+mod alike;
 mod secure;
 mod shows;
 mod writes;
@@ -29,6 +31,7 @@ use writes::{
 
 /// A server with a kubectl that talks to it.
 struct Kubectl {
+    program: PathBuf,
     server: Server,
     /// Where kubectl keeps its caches: discovery of another server at the same address would confuse it.
     home: PathBuf,
@@ -39,7 +42,7 @@ struct Kubectl {
 }
 
 impl Kubectl {
-    async fn fake() -> Kubectl {
+    async fn fake(program: &Path) -> Kubectl {
         let server = Server::fake();
         let fake = server.in_memory().expect("the in-memory server").clone();
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port on loopback");
@@ -48,6 +51,7 @@ impl Kubectl {
         let stopped = stop.clone().cancelled_owned();
         let serving = tokio::spawn(async move { fake.serve(listener, stopped).await });
         Kubectl {
+            program: program.to_owned(),
             home: home(),
             server,
             url: Some(url),
@@ -56,9 +60,10 @@ impl Kubectl {
         }
     }
 
-    async fn real() -> Kubectl {
+    async fn real(program: &Path) -> Kubectl {
         let server = Server::real().await;
         Kubectl {
+            program: program.to_owned(),
             home: home(),
             server,
             url: None,
@@ -79,7 +84,7 @@ impl Kubectl {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(program());
+        let mut command = Command::new(&self.program);
         command
             .arg("--cache-dir")
             .arg(self.home.join("cache"))
@@ -124,7 +129,7 @@ impl Kubectl {
         }
         let mut child = command
             .spawn()
-            .unwrap_or_else(|error| panic!("{}: {error}", program().display()));
+            .unwrap_or_else(|error| panic!("{}: {error}", command.as_std().get_program().display()));
         if let Some(input) = input {
             let mut stdin = child.stdin.take().expect("a pipe");
             stdin
@@ -189,6 +194,15 @@ fn program() -> PathBuf {
     )
 }
 
+/// The kubectl that is installed on this machine, if it is another one.
+fn installed() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let mut programs = std::env::split_paths(&path).map(|folder| folder.join("kubectl"));
+    let installed = programs.find(|program| program.is_file())?.canonicalize().ok()?;
+    let is_other = program().canonicalize().ok().as_ref() != Some(&installed);
+    is_other.then_some(installed)
+}
+
 fn home() -> PathBuf {
     let home = std::env::temp_dir().join(format!("watershed-kubectl-{}", unique()));
     std::fs::create_dir_all(&home).expect("a folder for kubectl");
@@ -207,7 +221,23 @@ macro_rules! both {
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 #[ignore = "needs kubectl"]
                 async fn $name() {
-                    let kubectl = super::Kubectl::fake().await;
+                    let kubectl = super::Kubectl::fake(&super::program()).await;
+                    let namespace = kubectl.server.namespace().await;
+                    super::$name(&kubectl, &namespace).await;
+                    kubectl.close().await;
+                }
+            )+
+        }
+        mod installed {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                #[ignore = "needs an installed kubectl"]
+                async fn $name() {
+                    let Some(program) = super::installed() else {
+                        eprintln!("no kubectl is installed: nothing to try");
+                        return;
+                    };
+                    let kubectl = super::Kubectl::fake(&program).await;
                     let namespace = kubectl.server.namespace().await;
                     super::$name(&kubectl, &namespace).await;
                     kubectl.close().await;
@@ -219,7 +249,7 @@ macro_rules! both {
                 #[tokio::test]
                 #[ignore = "needs kubectl and the API server rig"]
                 async fn $name() {
-                    let kubectl = super::Kubectl::real().await;
+                    let kubectl = super::Kubectl::real(&super::program()).await;
                     let namespace = kubectl.server.namespace().await;
                     super::$name(&kubectl, &namespace).await;
                     kubectl.close().await;
