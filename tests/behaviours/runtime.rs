@@ -1,4 +1,7 @@
-//! The parts of kube-runtime, unchanged, on both servers. [F21]
+//! The parts of kube-runtime, unchanged, on both servers; in `leases`, a crate that elects leaders. [F21]
+
+mod leases;
+mod patterns;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
