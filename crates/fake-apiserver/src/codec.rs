@@ -10,6 +10,7 @@ mod error;
 mod foreign;
 mod media_type;
 mod meta;
+mod name;
 mod options;
 mod patch_types;
 mod proto;
@@ -29,12 +30,13 @@ use bytes::Bytes;
 
 pub(crate) use custom::{duplicates, duplicates_below, embedded_metadata};
 pub(crate) use error::DecodeError;
+pub(crate) use name::name_in;
 pub(crate) use options::{DeleteOptions, IGNORE_STORE_READ_ERROR, Preconditions, decode_delete_options};
 pub(crate) use patch_types::{GoType, Member};
-pub(crate) use quantity::round_up_to_milli;
-pub(crate) use tables::{Field, Shape, Strategy, TypeId, type_of};
 #[cfg(any(test, fuzzing))]
 pub(crate) use quantity::canonical as canonical_quantity;
+pub(crate) use quantity::round_up_to_milli;
+pub(crate) use tables::{Field, Shape, Strategy, TypeId, type_of};
 pub(crate) use unstructured::convert;
 pub(crate) use yaml::{findings as yaml_findings, to_json as yaml_to_json};
 

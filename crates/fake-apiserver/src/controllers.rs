@@ -328,6 +328,19 @@ impl Part {
     }
 }
 
+impl Shared {
+    /// Tells up to which revision the controllers have done what there was to do; none if there are none.
+    pub(crate) fn controllers_settled(&self) -> Option<watch::Receiver<Revision>> {
+        self.controllers.get().map(|running| running.settled.clone())
+    }
+
+    /// Whether the controllers have nothing to do, or are none any more.
+    pub(crate) fn controllers_are_settled(&self) -> bool {
+        self.controllers_settled()
+            .is_none_or(|settled| settled.has_changed().is_err() || *settled.borrow() == self.storage.current())
+    }
+}
+
 impl FakeApiServer {
     /// Waits until the [controllers](crate::Builder::controller) of the server have seen every write and have nothing to do
     /// but wait for a time to come or for another write. At once if there are none, or if the runtime that they ran on has ended.
@@ -335,10 +348,9 @@ impl FakeApiServer {
     /// # Cancel safety
     /// Dropping the future loses nothing.
     pub async fn wait_for_controllers(&self) {
-        let Some(running) = self.shared.controllers.get() else {
+        let Some(mut settled) = self.shared.controllers_settled() else {
             return;
         };
-        let mut settled = running.settled.clone();
         // An error says that the task is gone, as documented.
         let _ = settled
             .wait_for(|settled| *settled == self.shared.storage.current())

@@ -18,10 +18,11 @@ use tokio::time::timeout;
 pub(crate) use inject::{Chunked, FaultySource};
 pub(crate) use plan::{BodyFault, Plan, Refusal};
 
+use crate::codec::{ContentType, name_in};
 use crate::request::{Request, Verb};
 
-/// How long a rule is waited for.
-const PATIENCE: Duration = Duration::from_mins(10);
+/// How long a test waits for what it says will come.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(10);
 
 /// One way to misbehave.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -189,6 +190,7 @@ pub struct Rule {
     namespace: Option<String>,
     name: Option<String>,
     subresource: Option<String>,
+    view: Option<String>,
     page: Option<u64>,
     skip: u64,
     times: Option<u64>,
@@ -207,6 +209,7 @@ impl Rule {
             namespace: None,
             name: None,
             subresource: None,
+            view: None,
             page: None,
             skip: 0,
             times: None,
@@ -249,7 +252,7 @@ impl Rule {
         self
     }
 
-    /// Only requests that name this object in the path.
+    /// Only requests about the object of this name: those that have it in the path, and creates that have it in the body.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
@@ -263,6 +266,13 @@ impl Rule {
         self
     }
 
+    /// Only requests to the [view](crate::FakeApiServer::view) of this name.
+    #[must_use]
+    pub fn view(mut self, name: impl Into<String>) -> Self {
+        self.view = Some(name.into());
+        self
+    }
+
     /// Only page `page` of a paged list, counted from 1. Pages are counted by this rule, over the requests that meet
     /// its other conditions: a list without a continue token is page 1, each one with a token is the next page.
     #[must_use]
@@ -271,7 +281,7 @@ impl Rule {
         self
     }
 
-    /// Lets the first `requests` that match pass.
+    /// Lets the first `requests` that match pass: with [`times`](Self::times), the n-th one alone has `skip(n - 1).times(1)`.
     #[must_use]
     pub fn skip(mut self, requests: u64) -> Self {
         self.skip = requests;
@@ -292,6 +302,12 @@ impl Rule {
         self
     }
 
+    /// The fault that requests meet.
+    #[cfg(test)]
+    pub(crate) fn fault(&self) -> &Fault {
+        &self.fault
+    }
+
     fn matches(&self, request: &Request) -> bool {
         let path = request.path.as_ref();
         let resource_matches = |wanted: &String| {
@@ -307,12 +323,24 @@ impl Rule {
             && self.resource.as_ref().is_none_or(resource_matches)
             && same(&self.version, path.map(|path| path.version.as_str()))
             && same(&self.namespace, path.and_then(|path| path.namespace.as_deref()))
-            && same(&self.name, path.and_then(|path| path.name.as_deref()))
+            && self.name.as_ref().is_none_or(|wanted| names(request, wanted))
+            && same(&self.view, request.replica.as_ref().map(|replica| replica.name()))
             && self.subresource.as_ref().is_none_or(|wanted| {
                 path.is_some_and(|path| path.subresource.as_deref().unwrap_or_default() == wanted.as_str())
             })
             && (request.verb == Verb::Watch || !self.fault.only_for_watches())
     }
+}
+
+/// Whether a request is about the object of a name.
+fn names(request: &Request, wanted: &str) -> bool {
+    if let Some(name) = request.path.as_ref().and_then(|path| path.name.as_deref()) {
+        return name == wanted;
+    }
+    let header = request.header(http::header::CONTENT_TYPE);
+    let content_type = ContentType::from_header(Some(header)).filter(|_| request.verb == Verb::Create);
+    let name = content_type.and_then(|content_type| name_in(content_type, &request.body));
+    name.as_deref() == Some(wanted)
 }
 
 impl Fault {

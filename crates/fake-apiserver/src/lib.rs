@@ -1,7 +1,8 @@
 //! An in-memory Kubernetes API server.
 //!
 //! For tests, examples and development: a service for `kube::Client` with no socket and no cluster, or (feature `http`)
-//! an HTTP server on loopback for kubectl. Start at [`FakeApiServer`]; faults are [`Rule`] and [`Fault`].
+//! an HTTP server on loopback for kubectl. Start at [`FakeApiServer`]; faults are [`Rule`] and [`Fault`], servers that are behind are
+//! [`ServerView`].
 //!
 //! ```
 //! use bytes::Bytes;
@@ -28,8 +29,8 @@
 //! # Design
 //!
 //! The upper half: [`storage`] is one event log with one resourceVersion and knows no HTTP; [`verbs`] turn a request
-//! and the storage into an answer; [`service`] is the transport with the faults around them; [`server`] the public
-//! handle. Response bodies are streams, and no lock is held across an await. [`controllers`] stand in for what acts on its own
+//! and the storage into an answer; [`service`] is the transport with the faults around them; [`replica`] says how much
+//! of the log a view shows; [`server`] is the public handle. Response bodies are streams, and no lock is held across an await. [`controllers`] stand in for what acts on its own
 //! in a cluster, on top of all that.
 //!
 //! The lower half of the crate knows objects and texts, and nothing of storage or HTTP:
@@ -67,6 +68,7 @@ mod object;
 mod openapi;
 mod packed;
 mod patch;
+mod replica;
 mod request;
 mod request_log;
 mod route;
@@ -90,9 +92,10 @@ mod view;
 pub use body::{Body, BodyError};
 pub use controllers::Controller;
 pub use faults::{Cut, Fault, Rule, RuleHandle, StatusFault};
+pub use replica::{HoldHandle, ServerView};
 pub use request::Verb;
 pub use request_log::RequestRecord;
-pub use server::{BuildError, Builder, FakeApiServer, HistoryEntry};
+pub use server::{BuildError, Builder, FakeApiServer, HistoryEntry, OpenWatch};
 pub use service::{FakeService, ServiceError};
 #[cfg(feature = "tls")]
 pub use tls::{PemError, TlsError, TlsIdentity};

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Uri};
 
 use crate::gotext;
+use crate::replica::Replica;
 
 /// What a request does, in the API's own terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -152,6 +153,8 @@ pub(crate) struct Request {
     pub(crate) verb: Verb,
     pub(crate) path: Option<ResourcePath>,
     pub(crate) query: Query,
+    /// The view that is asked; none for the log itself.
+    pub(crate) replica: Option<Arc<Replica>>,
     /// What the answer warns of, beyond what the verb says.
     warnings: Arc<Mutex<Vec<String>>>,
 }
@@ -181,6 +184,7 @@ impl Request {
             verb,
             path,
             query,
+            replica: None,
             warnings: Arc::default(),
         }
     }

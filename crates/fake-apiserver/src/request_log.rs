@@ -36,6 +36,8 @@ pub struct RequestRecord {
     pub subresource: Option<String>,
     /// The client's name for itself.
     pub user_agent: String,
+    /// The [view](crate::FakeApiServer::view) that was asked; none for the server itself.
+    pub view: Option<String>,
     /// Status of the answer; none if a fault rule gave the client no answer.
     pub status: Option<u16>,
 }
@@ -64,6 +66,8 @@ struct Kept {
     target: Box<str>,
     /// Shared with the record before, if that is of the same client.
     user_agent: Arc<str>,
+    /// The view that was asked, if it was not the server itself.
+    view: Option<Box<str>>,
     status: Option<u16>,
 }
 
@@ -82,6 +86,7 @@ impl Kept {
             name: parts.name,
             subresource: parts.subresource,
             user_agent: self.user_agent.to_string(),
+            view: self.view.as_deref().map(str::to_owned),
             status: self.status,
         }
     }
@@ -154,6 +159,7 @@ impl Inner {
             method: request.method.clone(),
             target: target.into(),
             user_agent,
+            view: request.replica.as_ref().map(|replica| replica.name().into()),
             status,
         });
     }

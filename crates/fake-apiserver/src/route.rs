@@ -53,12 +53,14 @@ async fn resource(
     let id = server.resource_id(resource).ok_or_else(Status::unknown_resource)?;
     let head;
     let request = if resource.custom && request.method == Method::HEAD {
-        head = Request::new(
+        let mut asked = Request::new(
             Method::GET,
             request.uri.clone(),
             request.headers.clone(),
             bytes::Bytes::new(),
         );
+        asked.replica.clone_from(&request.replica);
+        head = asked;
         &head
     } else {
         request

@@ -3,24 +3,29 @@
 //! [`Shared`] holds the log, the kinds, the clock, the faults and the request log; [`FakeApiServer`] is the cheap
 //! handle that users clone. Requests come in through [`service`](FakeApiServer::service).
 
+mod activity;
 mod builder;
 mod introspect;
 mod manifest;
+mod watches;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
-use tokio::sync::watch;
+pub(crate) use activity::Activity;
+pub(crate) use watches::{OpenWatchGuard, OpenWatches};
 
 pub use builder::{BuildError, Builder};
 pub use introspect::HistoryEntry;
+pub use watches::OpenWatch;
 
 use crate::clock::{Clock, Names};
 use crate::controllers;
 use crate::crd::Definitions;
 use crate::faults::{Faults, Rule, RuleHandle};
 use crate::kinds::{Registry, Resource, StorageId};
+use crate::replica::{Replica, ServerView};
 use crate::request_log::RequestLog;
 use crate::service::FakeService;
 use crate::services::Addresses;
@@ -66,6 +71,9 @@ pub(crate) struct Shared {
     pub(crate) faults: Faults,
     pub(crate) log: RequestLog,
     pub(crate) watches: OpenWatches,
+    pub(crate) activity: Activity,
+    /// The views that were asked for, by name.
+    replicas: Mutex<BTreeMap<String, Arc<Replica>>>,
     pub(crate) options: Options,
     /// The task of the controllers, if there are any; it ends with the server.
     pub(crate) controllers: OnceLock<controllers::Running>,
@@ -82,6 +90,12 @@ pub(crate) struct Options {
 const FUTURE_REVISION_WAIT: Duration = Duration::from_secs(3);
 
 impl Shared {
+    /// The views that were asked for.
+    fn replicas(&self) -> Vec<Arc<Replica>> {
+        let replicas = self.replicas.lock().unwrap_or_else(PoisonError::into_inner);
+        replicas.values().cloned().collect()
+    }
+
     /// The collection of a storage.
     pub(crate) fn resource_id(&self, resource: &Resource) -> Option<ResourceId> {
         self.resources
@@ -119,53 +133,21 @@ impl Shared {
             .await
             .map_err(|_| Status::too_large_resource_version(rv, self.storage.current()))
     }
-}
 
-/// How many watches are open, by qualified resource name.
-#[derive(Debug)]
-pub(crate) struct OpenWatches {
-    counts: Mutex<HashMap<String, usize>>,
-    changed: watch::Sender<()>,
-}
-
-impl OpenWatches {
-    fn new() -> Self {
-        Self {
-            counts: Mutex::default(),
-            changed: watch::Sender::new(()),
-        }
-    }
-
-    fn add(&self, resource: &str, opened: bool) {
-        {
-            let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-            let count = counts.entry(resource.to_owned()).or_default();
-            *count = if opened { *count + 1 } else { count.saturating_sub(1) };
-        }
-        self.changed.send_replace(());
-    }
-}
-
-/// Counts one open watch until it is dropped.
-#[derive(Debug)]
-pub(crate) struct OpenWatchGuard {
-    shared: Arc<Shared>,
-    resource: String,
-}
-
-impl OpenWatchGuard {
-    pub(crate) fn new(shared: &Arc<Shared>, resource: String) -> Self {
-        shared.watches.add(&resource, true);
-        Self {
-            shared: Arc::clone(shared),
-            resource,
-        }
-    }
-}
-
-impl Drop for OpenWatchGuard {
-    fn drop(&mut self) {
-        self.shared.watches.add(&self.resource, false);
+    /// As [`wait_for_revision`](Self::wait_for_revision), for a view of a resource.
+    ///
+    /// # Errors
+    /// 504 when it has not.
+    pub(crate) async fn wait_for_view(
+        &self,
+        replica: &Replica,
+        resource: ResourceId,
+        rv: Revision,
+    ) -> Result<(), Status> {
+        let sees = replica.sees(&self.storage, resource, rv);
+        tokio::time::timeout(FUTURE_REVISION_WAIT, sees)
+            .await
+            .map_err(|_| Status::too_large_resource_version(rv, replica.seen(&self.storage, resource)))
     }
 }
 
@@ -184,6 +166,16 @@ impl FakeApiServer {
     /// takes a `tower::Service`.
     pub fn service(&self) -> FakeService {
         FakeService::new(Arc::clone(&self.shared))
+    }
+
+    /// One server of a cluster of several, which may be behind the others: it follows the same log until it is told to stand still.
+    /// The same name gives the same view.
+    pub fn view(&self, name: &str) -> ServerView {
+        let mut replicas = self.shared.replicas.lock().unwrap_or_else(PoisonError::into_inner);
+        let replica = replicas
+            .entry(name.to_owned())
+            .or_insert_with(|| Arc::new(Replica::new(name)));
+        ServerView::new(Arc::clone(&self.shared), Arc::clone(replica))
     }
 
     /// Puts a fault rule in force.

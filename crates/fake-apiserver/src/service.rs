@@ -15,6 +15,7 @@ use crate::answer::Answer;
 use crate::body::Body;
 use crate::faults::{BodyFault, Chunked, FaultySource, Refusal};
 use crate::packed;
+use crate::replica::Replica;
 use crate::request::Request;
 use crate::route;
 use crate::server::Shared;
@@ -30,6 +31,8 @@ pub(crate) const BODY_LIMIT: usize = 3 * 1024 * 1024;
 #[derive(Clone, Debug)]
 pub struct FakeService {
     shared: Arc<Shared>,
+    /// The view that is asked; none for the log itself.
+    replica: Option<Arc<Replica>>,
 }
 
 /// The client got no answer. Only fault rules cause it.
@@ -46,7 +49,15 @@ pub enum ServiceError {
 
 impl FakeService {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared }
+        Self { shared, replica: None }
+    }
+
+    /// A service that asks a view.
+    pub(crate) fn through(shared: Arc<Shared>, replica: Arc<Replica>) -> Self {
+        Self {
+            shared,
+            replica: Some(replica),
+        }
     }
 }
 
@@ -66,9 +77,12 @@ where
 
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
         let shared = Arc::clone(&self.shared);
+        let replica = self.replica.clone();
         Box::pin(async move {
+            let _busy = shared.activity.request();
             let (parts, body) = request.into_parts();
             let mut request = Request::new(parts.method, parts.uri, parts.headers, Bytes::new());
+            request.replica = replica;
             match read_body(body).await {
                 Ok(bytes) => {
                     request.too_large = bytes.is_none();

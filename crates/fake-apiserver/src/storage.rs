@@ -19,13 +19,16 @@ mod keys;
 mod state;
 #[cfg(test)]
 mod tests;
+mod times;
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 pub(crate) use entry::{Encoding, Entry};
 use state::{Resource, State};
+use times::Times;
 
 /// A resourceVersion: position in the log.
 pub(crate) type Revision = u64;
@@ -194,6 +197,7 @@ pub(crate) enum Tail<T> {
 pub(crate) struct Storage<T> {
     state: RwLock<State<T>>,
     revision: watch::Sender<Revision>,
+    times: Times,
 }
 
 impl<T> Storage<T> {
@@ -202,6 +206,7 @@ impl<T> Storage<T> {
         Self {
             state: RwLock::new(State::new(max_log.max(1))),
             revision: watch::Sender::new(0),
+            times: Times::default(),
         }
     }
 
@@ -284,6 +289,12 @@ impl<T> Storage<T> {
         self.read_state().resource(resource).get(key)
     }
 
+    /// The version of a key that a reader sees who has got to `seen`, or to the oldest revision that is remembered.
+    pub(crate) fn get_seen(&self, resource: ResourceId, key: &str, seen: Revision) -> Option<Versioned<T>> {
+        let state = self.read_state();
+        state.resource(resource).get_at(key, seen.max(state.compacted))
+    }
+
     /// The one way to write: reads the key, lets `change` decide without any lock held, commits only if the key has
     /// not changed meanwhile, and otherwise tries again with what is there now.
     ///
@@ -311,6 +322,7 @@ impl<T> Storage<T> {
                 // Who begins to watch after this finds the commit in the log.
                 let wake = &state.resource(resource).wake;
                 let wake = (wake.receiver_count() > 0).then(|| Arc::clone(wake));
+                self.times.committed(rv, state.compacted);
                 self.publish(&state, rv);
                 (wake, rv)
             };
@@ -363,14 +375,37 @@ impl<T> Storage<T> {
 
     /// The current state of a range and a cursor that continues exactly after it.
     pub(crate) fn snapshot(&self, resource: ResourceId, query: &ListQuery<'_, T>) -> (Page<T>, Cursor) {
+        self.snapshot_seen(resource, query, Revision::MAX)
+    }
+
+    /// As [`snapshot`](Self::snapshot), for a reader who has got to `seen`: the state there, or at the oldest revision that is
+    /// remembered, and a cursor that continues after that.
+    pub(crate) fn snapshot_seen(
+        &self,
+        resource: ResourceId,
+        query: &ListQuery<'_, T>,
+        seen: Revision,
+    ) -> (Page<T>, Cursor) {
         let state = self.read_state();
-        let page = state.resource(resource).list(query, state.rv);
-        let cursor = state.resource(resource).cursor(resource, state.rv);
-        (page, cursor)
+        let rv = seen.max(state.compacted).min(state.rv);
+        let found = state.resource(resource);
+        let page = if rv < state.rv {
+            let range = query.range.clone();
+            let at = Some(rv);
+            found.list(&ListQuery { range, at, ..*query }, rv)
+        } else {
+            found.list(query, rv)
+        };
+        (page, found.cursor(resource, rv))
     }
 
     /// The next events for a cursor, at most `max`.
     pub(crate) fn read(&self, cursor: &mut Cursor, max: usize) -> Batch<T> {
+        self.read_seen(cursor, max, Revision::MAX)
+    }
+
+    /// As [`read`](Self::read), for a reader who has got to `seen`: later events are not there yet.
+    pub(crate) fn read_seen(&self, cursor: &mut Cursor, max: usize, seen: Revision) -> Batch<T> {
         let state = self.read_state();
         let resource: &Resource<T> = state.resource(cursor.resource);
         // Marked before looking, so that an event committed later wakes the cursor.
@@ -381,7 +416,10 @@ impl<T> Storage<T> {
         if resource.trimmed > cursor.after {
             return Batch::Behind;
         }
-        let events = resource.after(cursor.after, max);
+        let mut events = resource.after(cursor.after, max);
+        if seen < state.rv {
+            events.truncate(events.partition_point(|entry| entry.rv <= seen));
+        }
         if let Some(last) = events.last() {
             cursor.after = last.rv;
             return Batch::Events(events);
@@ -389,7 +427,7 @@ impl<T> Storage<T> {
         if resource.closed || resource.epoch != cursor.epoch {
             return Batch::Closed;
         }
-        cursor.after = cursor.after.max(state.rv);
+        cursor.after = cursor.after.max(state.rv.min(seen));
         Batch::Idle
     }
 
@@ -401,6 +439,7 @@ impl<T> Storage<T> {
             if !state.restore(rv) {
                 return false;
             }
+            self.times.restored(rv);
             self.publish(&state, rv);
             state.wakes()
         };
@@ -461,6 +500,33 @@ impl<T> Storage<T> {
             *current = rv;
             is_awaited
         });
+    }
+
+    /// From now on, commits are remembered with their times, for [`committed_by`](Self::committed_by).
+    pub(crate) fn keep_times(&self) {
+        self.times.keep();
+    }
+
+    /// The newest revision whose commit was at `time` or before. What was committed before times were kept counts as old.
+    pub(crate) fn committed_by(&self, time: Instant) -> Revision {
+        // Read first: a commit in between is later than `time`, or has its time already.
+        let current = self.current();
+        self.times.first_after(time).map_or(current, |(rv, _)| rv - 1)
+    }
+
+    /// When the first commit after `time` was, if there was one.
+    pub(crate) fn first_commit_after(&self, time: Instant) -> Option<Instant> {
+        self.times.first_after(time).map(|(_, at)| at)
+    }
+
+    /// The revision of the newest event of a resource up to `seen`.
+    pub(crate) fn last_change(&self, resource: ResourceId, seen: Revision) -> Revision {
+        self.read_state().resource(resource).last_change(seen)
+    }
+
+    /// The revision of the first event about a key after a revision, if it is remembered.
+    pub(crate) fn next_change(&self, resource: ResourceId, key: &str, after: Revision) -> Option<Revision> {
+        self.read_state().resource(resource).next_change(key, after)
     }
 
     /// The events of a resource after `after` that are remembered, oldest first.

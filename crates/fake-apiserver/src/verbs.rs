@@ -33,6 +33,7 @@ use crate::answer::Answer;
 use crate::gotext::go_quote;
 use crate::kinds::{Resource, Verb as KindVerb};
 use crate::negotiate::{Include, Representation, Shape, Wanted, representation, unfit};
+use crate::replica::Replica;
 use crate::request::{Request, ResourcePath, Verb};
 use crate::server::Shared;
 use crate::status::{Status, Subject};
@@ -362,7 +363,28 @@ impl<'a> Context<'a> {
 
     /// Whether a real server reads the resource from its cache: it has none of events, and reads them from the store.
     fn is_cached(&self) -> bool {
-        self.resource.custom || &*self.resource.plural != "events"
+        self.resource.is_cached()
+    }
+
+    /// The view that is asked, if it is behind the log: nobody is in what is not cached.
+    fn replica(&self) -> Option<&'a Arc<Replica>> {
+        self.request.replica.as_ref().filter(|_| self.is_cached())
+    }
+
+    /// The revision up to which whoever is asked sees the resource.
+    fn seen(&self) -> Revision {
+        let storage = &self.server.storage;
+        self.replica()
+            .map_or(Revision::MAX, |replica| replica.seen(storage, self.id))
+    }
+
+    /// Waits before a consistent list, which the real server serves from the cache when that has caught up, and from the store when
+    /// it does not in time. Either way the answer shows every write before now.
+    async fn catch_up(&self) {
+        if let Some(replica) = self.replica() {
+            let current = self.server.storage.current();
+            let _ = self.server.wait_for_view(replica, self.id, current).await;
+        }
     }
 
     /// Waits until the server has got to a revision.
@@ -370,6 +392,9 @@ impl<'a> Context<'a> {
     /// # Errors
     /// 504 if it does not in time. The store of a real server, which does not wait, names no time for the next attempt.
     async fn wait_for_revision(&self, rv: Revision) -> Result<(), Status> {
+        if let Some(replica) = self.replica() {
+            return self.server.wait_for_view(replica, self.id, rv).await;
+        }
         if self.is_cached() {
             return self.server.wait_for_revision(rv).await;
         }

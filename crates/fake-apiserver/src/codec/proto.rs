@@ -62,6 +62,17 @@ pub(super) fn open(body: &[u8]) -> Result<Envelope<'_>, String> {
     Ok(envelope)
 }
 
+/// The name of the object that a message is: all kinds have their metadata in field 1, and the name in field 1 of that.
+pub(super) fn name(message: &[u8]) -> Option<String> {
+    let first = |message| {
+        Reader(message).find_map(|field| match field {
+            Ok((1, Wire::Bytes(bytes))) => Some(bytes),
+            _ => None,
+        })
+    };
+    std::str::from_utf8(first(first(message)?)?).ok().map(str::to_owned)
+}
+
 /// The JSON text of a message.
 pub(super) fn to_json(id: TypeId, message: &[u8]) -> Result<Vec<u8>, String> {
     let mut out = Vec::with_capacity(message.len() * 2);

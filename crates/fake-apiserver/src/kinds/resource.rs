@@ -209,6 +209,11 @@ impl Resource {
         }
     }
 
+    /// Whether a real server reads it from its cache: it has none of events, and reads them from the store.
+    pub(crate) fn is_cached(&self) -> bool {
+        self.custom || self.plural != "events"
+    }
+
     /// The form of its objects, if a definition says.
     pub(crate) fn shape(&self) -> Option<&Shape> {
         self.defined.as_ref().map(|defined| &*defined.shape)

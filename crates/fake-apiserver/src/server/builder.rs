@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{FakeApiServer, OpenWatches, Options, Shared, manifest};
+use super::{Activity, FakeApiServer, OpenWatches, Options, Shared, manifest};
 use crate::clock::{Clock, Names};
 use crate::codec::{ContentType, FieldValidation, decode};
 use crate::controllers::{self, Controller};
@@ -288,6 +288,8 @@ impl Builder {
             faults: Faults::seeded(self.seed),
             log: RequestLog::new(self.max_requests),
             watches: OpenWatches::new(),
+            activity: Activity::new(),
+            replicas: Mutex::default(),
             options: Options {
                 bookmark_interval: self.bookmark_interval,
                 max_page: self.max_page,

@@ -1,11 +1,10 @@
 //! What tests ask a server about itself: requests, watches, objects, revisions.
 
 use std::convert::Infallible;
-use std::sync::PoisonError;
 
 use serde_json::Value;
 
-use super::FakeApiServer;
+use super::{FakeApiServer, OpenWatch};
 use crate::crd;
 use crate::kinds::Resource;
 use crate::negotiate::Representation;
@@ -65,24 +64,17 @@ impl FakeApiServer {
 
     /// How many watches of a resource are open: opened and neither ended nor dropped by the client.
     pub fn open_watches(&self, resource: &str) -> usize {
-        let counts = self
-            .shared
-            .watches
-            .counts
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        counts.get(resource).copied().unwrap_or_default()
+        self.shared.watches.count(resource)
     }
 
     /// How many watches are open in all.
     pub fn open_watches_total(&self) -> usize {
-        self.shared
-            .watches
-            .counts
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .values()
-            .sum()
+        self.shared.watches.total()
+    }
+
+    /// The watches that are open, oldest first, and how far each has got.
+    pub fn watches(&self) -> Vec<OpenWatch> {
+        self.shared.watches.all()
     }
 
     /// Waits until exactly `count` watches of a resource are open.
@@ -90,7 +82,7 @@ impl FakeApiServer {
     /// # Cancel safety
     /// Dropping the future loses nothing.
     pub async fn wait_for_watches(&self, resource: &str, count: usize) {
-        let mut changed = self.shared.watches.changed.subscribe();
+        let mut changed = self.shared.watches.subscribe();
         let _ = changed.wait_for(|()| self.open_watches(resource) == count).await;
     }
 
@@ -99,7 +91,7 @@ impl FakeApiServer {
     /// # Cancel safety
     /// Dropping the future loses nothing.
     pub async fn wait_for_no_watches(&self) {
-        let mut changed = self.shared.watches.changed.subscribe();
+        let mut changed = self.shared.watches.subscribe();
         let _ = changed.wait_for(|()| self.open_watches_total() == 0).await;
     }
 
@@ -159,7 +151,13 @@ impl FakeApiServer {
     ///
     /// The kinds that are served stay as they are: do not go back beyond the creation of a custom resource definition.
     pub fn restore(&self, resource_version: u64) -> bool {
-        self.shared.storage.restore(resource_version)
+        let restored = self.shared.storage.restore(resource_version);
+        if restored {
+            for replica in self.shared.replicas() {
+                replica.restored(resource_version);
+            }
+        }
+        restored
     }
 
     /// Lets the next write have a resourceVersion that is higher by `versions`, and forgets all history before now: what
@@ -173,7 +171,7 @@ impl FakeApiServer {
         let Some((found, id)) = self.find(resource) else {
             return Vec::new();
         };
-        let view = self.view(&found);
+        let view = self.form(&found);
         let entries = self.shared.storage.events_after(id, after);
         entries
             .iter()
@@ -197,13 +195,13 @@ impl FakeApiServer {
 
     fn all_of(&self, resource: &std::sync::Arc<Resource>, id: ResourceId) -> Vec<Value> {
         let all = self.shared.storage.all(id, Range::All);
-        let view = self.view(resource);
+        let view = self.form(resource);
         all.iter()
             .filter_map(|(_, item)| shown(&view, &item.object, item.rv))
             .collect()
     }
 
-    fn find(&self, resource: &str) -> Option<(std::sync::Arc<Resource>, ResourceId)> {
+    pub(crate) fn find(&self, resource: &str) -> Option<(std::sync::Arc<Resource>, ResourceId)> {
         let all = self.resources();
         let found = all.into_iter().find(|found| found.qualified_plural() == resource)?;
         let id = self.shared.resource_id(&found)?;
@@ -235,7 +233,7 @@ impl FakeApiServer {
         let id = self.shared.resource_id(&found)?;
         let stored = self.shared.storage.get(id, &key_of(namespace, name))?;
         let mut out = Vec::new();
-        self.view(&found).write_object(&stored.object, stored.rv, &mut out);
+        self.form(&found).write_object(&stored.object, stored.rv, &mut out);
         serde_json::from_slice(&out).ok()
     }
 
@@ -279,7 +277,7 @@ impl FakeApiServer {
         versions.flat_map(|version| version.resources.iter().cloned()).collect()
     }
 
-    fn view(&self, resource: &std::sync::Arc<Resource>) -> View {
+    fn form(&self, resource: &std::sync::Arc<Resource>) -> View {
         View::new(
             std::sync::Arc::clone(resource),
             Representation::Full,

@@ -8,14 +8,31 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use tower::ServiceExt as _;
 
-use crate::{Body, Cut, FakeApiServer, Fault, Rule, ServiceError, StatusFault, Verb};
+use crate::{Body, Cut, FakeApiServer, FakeService, Fault, Rule, ServerView, ServiceError, StatusFault, Verb};
 
-async fn send(
-    fake: &FakeApiServer,
-    method: &str,
-    uri: &str,
-    body: Bytes,
-) -> Result<http::Response<Body>, ServiceError> {
+mod idle;
+mod promises;
+mod same_run;
+mod views;
+
+/// Something that answers requests.
+trait Serves {
+    fn service(&self) -> FakeService;
+}
+
+impl Serves for FakeApiServer {
+    fn service(&self) -> FakeService {
+        self.service()
+    }
+}
+
+impl Serves for ServerView {
+    fn service(&self) -> FakeService {
+        self.service()
+    }
+}
+
+async fn send(fake: &impl Serves, method: &str, uri: &str, body: Bytes) -> Result<http::Response<Body>, ServiceError> {
     let request = http::Request::builder()
         .method(method)
         .uri(uri)
@@ -32,7 +49,7 @@ async fn send(
 }
 
 /// Sends a request; the code and the JSON of the answer.
-async fn call(fake: &FakeApiServer, method: &str, uri: &str, body: Value) -> (u16, Value) {
+async fn call(fake: &impl Serves, method: &str, uri: &str, body: Value) -> (u16, Value) {
     let body = if body.is_null() {
         Bytes::new()
     } else {
@@ -44,7 +61,7 @@ async fn call(fake: &FakeApiServer, method: &str, uri: &str, body: Value) -> (u1
     (code, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
 }
 
-async fn create(fake: &FakeApiServer, name: &str, labels: Value) -> u64 {
+async fn create(fake: &impl Serves, name: &str, labels: Value) -> u64 {
     let body = json!({"metadata": {"name": name, "labels": labels}, "data": {"k": "v"}});
     let (code, created) = call(fake, "POST", "/api/v1/namespaces/default/configmaps", body).await;
     assert_eq!(code, 201, "{created}");
@@ -65,7 +82,7 @@ enum Next {
 }
 
 impl Watch {
-    async fn open(fake: &FakeApiServer, query: &str) -> Self {
+    async fn open(fake: &impl Serves, query: &str) -> Self {
         let response = send(
             fake,
             "GET",

@@ -266,6 +266,26 @@ impl<T> Resource<T> {
         self.keys.get(key).and_then(Chain::latest)
     }
 
+    pub(super) fn get_at(&self, key: &str, rv: Revision) -> Option<Versioned<T>> {
+        self.keys.get(key).and_then(|chain| chain.at(rv))
+    }
+
+    /// The newest event up to a revision.
+    pub(super) fn last_change(&self, seen: Revision) -> Revision {
+        let end = self.suffix.partition_point(|entry| entry.rv <= seen);
+        let last = end.checked_sub(1).and_then(|last| self.suffix.get(last));
+        last.map_or(self.trimmed, |entry| entry.rv)
+    }
+
+    /// The first event about a key after a revision.
+    pub(super) fn next_change(&self, key: &str, after: Revision) -> Option<Revision> {
+        let start = self.suffix.partition_point(|entry| entry.rv <= after);
+        self.suffix
+            .range(start..)
+            .find(|entry| &*entry.key == key)
+            .map(|entry| entry.rv)
+    }
+
     pub(super) fn live_keys(&self) -> Vec<Arc<str>> {
         self.keys
             .iter()

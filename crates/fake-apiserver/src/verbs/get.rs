@@ -5,7 +5,7 @@ use super::options::{Version, parse_version};
 use crate::answer::Answer;
 use crate::negotiate::Shape;
 use crate::status::Status;
-use crate::storage::Versioned;
+use crate::storage::{Revision, Versioned};
 use crate::stored::Stored;
 
 /// `GET` of one object, or of a subresource that shows the whole object.
@@ -32,9 +32,19 @@ pub(super) async fn version(context: Context<'_>) -> Result<Versioned<Stored>, S
         }
         Status::untyped(text)
     };
-    if let Version::At(rv) = parse_version(raw).map_err(bad)? {
-        context.wait_for_revision(rv).await?;
-    }
-    let stored = context.server.storage.get(context.id, &context.key());
+    let storage = &context.server.storage;
+    let seen = match parse_version(raw).map_err(bad)? {
+        Version::Unset => Revision::MAX,
+        Version::Any => context.seen(),
+        Version::At(rv) => {
+            context.wait_for_revision(rv).await?;
+            context.seen()
+        }
+    };
+    let stored = if seen == Revision::MAX {
+        storage.get(context.id, &context.key())
+    } else {
+        storage.get_seen(context.id, &context.key(), seen)
+    };
     stored.ok_or_else(|| context.absent())
 }

@@ -35,22 +35,25 @@ pub(super) async fn read_page(context: Context<'_>, options: &ListOptions) -> Re
         return continue_page(context, options, raw, range).await;
     }
     let (at, limit) = match (options.version, options.version_match) {
-        (Version::Unset, _) => (None, options.limit),
+        (Version::Unset, _) => {
+            context.catch_up().await;
+            (At::Seen(Revision::MAX), options.limit)
+        }
         // Served from a cache on a real server, which ignores the limit.
-        (Version::Any, _) => (None, 0),
-        (Version::At(rv), Match::Exact) => (Some(rv), options.limit),
-        (Version::At(rv), Match::Unset) if options.limit > 0 => (Some(rv), options.limit),
+        (Version::Any, _) => (At::Seen(context.seen()), 0),
+        (Version::At(rv), Match::Exact) => (At::Exactly(rv), options.limit),
+        (Version::At(rv), Match::Unset) if options.limit > 0 => (At::Exactly(rv), options.limit),
         (Version::At(rv), _) => {
             context.wait_for_revision(rv).await?;
-            (None, options.limit)
+            (At::Seen(context.seen()), options.limit)
         }
     };
-    if let Some(rv) = at {
+    if let At::Exactly(rv) = at {
         context.wait_for_revision(rv).await?;
     }
     let page = read(context, options, &range, None, at, limit).map_err(|error| match error {
         ReadError::Compacted { .. } => Status::expired("The resourceVersion for the provided list is too old."),
-        ReadError::Future { current } => Status::too_large_resource_version(at.unwrap_or_default(), current),
+        ReadError::Future { current } => Status::too_large_resource_version(at.revision(), current),
     })?;
     Ok(finish(page, options, &prefix(context)))
 }
@@ -68,18 +71,36 @@ async fn continue_page(context: Context<'_>, options: &ListOptions, raw: &str, r
     let token = Token::decode(raw)?;
     let (start, bound) = token.first_key();
     let start = format!("{}{start}", prefix(context));
-    let at = match token.rv {
-        1.. => Some(token.rv.unsigned_abs()),
-        _ => None,
-    };
-    if let Some(rv) = at {
+    let at = if token.rv > 0 {
+        let rv = token.rv.unsigned_abs();
         context.wait_for_revision(rv).await?;
-    }
+        At::Exactly(rv)
+    } else {
+        context.catch_up().await;
+        At::Seen(Revision::MAX)
+    };
     let page = read(context, options, &range, Some((&start, bound)), at, limit).map_err(|error| match error {
         ReadError::Compacted { .. } => expired_token(&token),
-        ReadError::Future { current } => Status::too_large_resource_version(at.unwrap_or_default(), current),
+        ReadError::Future { current } => Status::too_large_resource_version(at.revision(), current),
     })?;
     Ok(finish(page, options, &prefix(context)))
+}
+
+/// Which state a page shows.
+#[derive(Clone, Copy, Debug)]
+enum At {
+    /// The one of a revision.
+    Exactly(Revision),
+    /// The one of a server that has got to a revision, or to the newest.
+    Seen(Revision),
+}
+
+impl At {
+    fn revision(self) -> Revision {
+        match self {
+            Self::Exactly(rv) | Self::Seen(rv) => rv,
+        }
+    }
 }
 
 fn read(
@@ -87,7 +108,7 @@ fn read(
     options: &ListOptions,
     range: &Range,
     start: Option<(&str, Bound)>,
-    at: Option<Revision>,
+    at: At,
     limit: usize,
 ) -> Result<Page<Stored>, ReadError> {
     let limit = match context.server.options.max_page {
@@ -106,16 +127,21 @@ fn read(
     } else {
         &filter
     };
-    context.server.storage.list(
-        context.id,
-        &ListQuery {
-            range: range.clone(),
-            after,
-            at,
-            limit,
-            filter,
+    let storage = &context.server.storage;
+    let query = ListQuery {
+        range: range.clone(),
+        after,
+        at: match at {
+            At::Exactly(rv) => Some(rv),
+            At::Seen(_) => None,
         },
-    )
+        limit,
+        filter,
+    };
+    match at {
+        At::Seen(seen) if seen != Revision::MAX => Ok(storage.snapshot_seen(context.id, &query, seen).0),
+        At::Seen(_) | At::Exactly(_) => storage.list(context.id, &query),
+    }
 }
 
 fn finish(page: Page<Stored>, options: &ListOptions, prefix: &str) -> List {

@@ -19,6 +19,7 @@ use super::options::{ListOptions, Version};
 use crate::answer::Answer;
 use crate::body::{Body, BodyError, Part, PartKind, Source};
 use crate::negotiate::{self, Shape};
+use crate::replica::Follower;
 use crate::server::{OpenWatchGuard, Shared};
 use crate::status::Status;
 use crate::storage::{Batch, Cursor, Entry, ListQuery, Range, ReadError, ResourceId, Revision, Versioned};
@@ -89,12 +90,17 @@ pub(super) fn watch(context: Context<'_>) -> Result<Answer, Status> {
         last_bookmark: None,
         deadline,
         finished: false,
-        _open: OpenWatchGuard::new(context.server, context.resource.qualified_plural()),
+        follower: context.replica().map(Follower::new),
+        open: OpenWatchGuard::new(context),
     };
+    let current = core.server.storage.current();
     match (options.version, options.send_initial_events) {
-        (Version::At(rv), Some(true)) if rv > core.server.storage.current() => core.start = Start::Reach(rv),
-        (Version::Unset | Version::Any, Some(false)) => {
-            core.follow(core.server.storage.current());
+        (Version::At(rv), Some(true)) if rv > core.seen() => core.start = Start::Reach(rv),
+        (Version::Unset, Some(true)) if current > core.seen() => core.start = Start::Reach(current),
+        (Version::Unset, Some(false)) => core.follow(current),
+        (Version::Any, Some(false)) => {
+            let seen = core.seen();
+            core.follow(seen);
         }
         (Version::Unset | Version::Any, None) | (_, Some(true)) => core.snapshot(),
         (Version::At(rv), _) => {
@@ -152,7 +158,9 @@ struct Core {
     last_bookmark: Option<Instant>,
     deadline: Instant,
     finished: bool,
-    _open: OpenWatchGuard,
+    /// The view that is watched; none for the log itself.
+    follower: Option<Follower>,
+    open: OpenWatchGuard,
 }
 
 /// What a watch does next.
@@ -163,6 +171,15 @@ enum Step {
 }
 
 impl Core {
+    /// The revision up to which the watch sees its resource.
+    fn seen(&mut self) -> Revision {
+        let current = self.server.storage.current();
+        match &mut self.follower {
+            Some(follower) => follower.seen(&self.server.storage, self.id).min(current),
+            None => current,
+        }
+    }
+
     /// Starts after a revision, or with the error that says why not.
     fn follow(&mut self, rv: Revision) {
         match self.server.storage.watch_from(self.id, rv) {
@@ -185,7 +202,11 @@ impl Core {
             limit: 0,
             filter: &filter,
         };
-        let (page, cursor) = self.server.storage.snapshot(self.id, &query);
+        let seen = match &mut self.follower {
+            Some(follower) => follower.seen(&self.server.storage, self.id),
+            None => Revision::MAX,
+        };
+        let (page, cursor) = self.server.storage.snapshot_seen(self.id, &query, seen);
         self.initial = page.items.into_iter();
         self.ends_initial_events = true;
         self.cursor = Some(cursor);
@@ -229,7 +250,13 @@ impl Core {
                 let rv = cursor.position();
                 return Step::Send(self.bookmark(rv, true));
             }
-            match self.server.storage.read(cursor, BATCH) {
+            let storage = &self.server.storage;
+            let seen = self.follower.as_mut().map(|follower| follower.seen(storage, self.id));
+            let batch = match seen {
+                Some(seen) => storage.read_seen(cursor, BATCH, seen),
+                None => storage.read(cursor, BATCH),
+            };
+            match batch {
                 Batch::Events(events) => {
                     for entry in events {
                         self.queue(&entry);
@@ -237,9 +264,10 @@ impl Core {
                 }
                 Batch::Idle => {
                     let rv = cursor.position();
+                    self.open.reached(rv);
                     let now = Instant::now();
                     // A watch from a version that is yet to come is silent until it does.
-                    if self.bookmark_due(now) && rv <= self.server.storage.current() {
+                    if self.bookmark_due(now) && rv <= seen.unwrap_or_else(|| self.server.storage.current()) {
                         return Step::Send(self.bookmark(rv, false));
                     }
                     return self.wait_or_end();
@@ -326,7 +354,11 @@ impl Core {
     async fn wait(mut self) -> Self {
         if let Start::Reach(rv) = self.start {
             self.start = Start::Now;
-            match self.server.wait_for_revision(rv).await {
+            let arrived = match &self.follower {
+                Some(follower) => self.server.wait_for_view(follower.replica(), self.id, rv).await,
+                None => self.server.wait_for_revision(rv).await,
+            };
+            match arrived {
                 Ok(()) => self.snapshot(),
                 Err(status) => self.fail(&status),
             }
@@ -336,12 +368,19 @@ impl Core {
         if self.bookmarks {
             until = until.min(self.next_bookmark).min(self.last_bookmark.unwrap_or(until));
         }
-        match &mut self.cursor {
-            Some(cursor) => {
-                // Either way the next step looks at the log and at the clock.
+        // Whatever ends the wait, the next step looks at the log and at the clock.
+        match (&mut self.cursor, &mut self.follower) {
+            (Some(cursor), None) => {
                 let _ = tokio::time::timeout_at(until, cursor.changed()).await;
             }
-            None => tokio::time::sleep_until(until).await,
+            (Some(cursor), Some(follower)) => {
+                tokio::select! {
+                    () = cursor.changed() => {}
+                    () = follower.moved(&self.server.storage) => {}
+                    () = tokio::time::sleep_until(until) => {}
+                }
+            }
+            (None, _) => tokio::time::sleep_until(until).await,
         }
         self
     }
