@@ -9,6 +9,7 @@ mod owners;
 mod races;
 mod reads;
 mod retry;
+mod stale;
 mod subresources;
 mod writes;
 

@@ -22,6 +22,7 @@ mod packed;
 mod real_only;
 mod recovery;
 mod representations;
+mod stale;
 mod writes;
 
 use std::collections::BTreeMap;
@@ -56,12 +57,18 @@ impl Rig {
 
     /// With other than the default choices for the client.
     pub(crate) fn with(server: Server, choose: impl FnOnce(ClientBuilder) -> ClientBuilder) -> Self {
+        let kube = server.client();
+        Self::through(server, kube, choose)
+    }
+
+    /// Over a connection of its own to the server.
+    fn through(server: Server, kube: kube::Client, choose: impl FnOnce(ClientBuilder) -> ClientBuilder) -> Self {
         let errors: Arc<Mutex<Vec<WatchError>>> = Arc::default();
         let sink = Arc::clone(&errors);
         let builder = Client::builder()
             .user_agent("informer-case")
             .watch_error_handler(move |_, error| sink.lock().unwrap().push(error.clone()));
-        let client = choose(builder).build_with(server.client()).unwrap();
+        let client = choose(builder).build_with(kube).unwrap();
         Self {
             server,
             client: TestClient::new(client),
