@@ -62,7 +62,7 @@ struct Hooks {
     /// What a write of the status leaves alone beyond the policy.
     kept_by_status: KeptByStatus,
     /// Changes what a write of the status makes of an object, given that one.
-    on_status: fn(&Object, &mut Object, Timestamp),
+    on_status: fn(&Resource, &Object, &mut Object, Timestamp),
     /// Writes who asks into a new object, where that is part of it.
     on_asked: Option<fn(&mut Object, &serde_json::Value)>,
     /// What the creation of an object of this name warns of.
@@ -116,7 +116,7 @@ const NONE: Hooks = Hooks {
     own_deletion: false,
     precondition: None,
     kept_by_status: KeptByStatus::Nothing,
-    on_status: |_, _, _| {},
+    on_status: |_, _, _, _| {},
     on_asked: None,
     name_warning: |_| None,
     validate: |_| Vec::new(),
@@ -187,6 +187,7 @@ const POD: Hooks = Hooks {
         )
     }),
     on_admit: defaults::admit_pod,
+    on_status: |resource, old, new, _| pods::keep_quality_of_service(resource, old, new),
     kept_by_status: KeptByStatus::Owners,
     name_warning: |name| not_a_label(name, "the Pod's hostname"),
     ..NONE
@@ -397,6 +398,21 @@ const CLAIM: Hooks = Hooks {
     ..NONE
 };
 
+/// Says since when a volume is in its phase, unless the client does.
+fn date_phase(resource: &Resource, old: &Object, new: &mut Object, now: Timestamp) {
+    const SINCE: &str = "lastPhaseTransitionTime";
+    let before = specs::body(old)["status"].take();
+    defaults::change(resource, new, |fields| {
+        let status = fields.entry("status").or_insert_with(|| json!({}));
+        let is_changed = status["phase"] != before["phase"];
+        if !is_changed && status[SINCE].is_null() {
+            status[SINCE] = before[SINCE].clone();
+        } else if is_changed && (status[SINCE].is_null() || status[SINCE] == before[SINCE]) {
+            status[SINCE] = crate::clock::time_text(now).into();
+        }
+    });
+}
+
 const VOLUME: Hooks = Hooks {
     initial_status: Some(|volume| {
         let since = volume
@@ -406,6 +422,7 @@ const VOLUME: Hooks = Hooks {
             .unwrap_or_default();
         format!(r#"{{"phase":"Pending","lastPhaseTransitionTime":"{since}"}}"#)
     }),
+    on_status: date_phase,
     ..NONE
 };
 
@@ -421,7 +438,7 @@ const AUTOSCALER: Hooks = Hooks {
 
 const SIGNING_REQUEST: Hooks = Hooks {
     on_asked: Some(signing::asked_by),
-    on_status: signing::keep_decisions,
+    on_status: |_, old, new, now| signing::keep_decisions(old, new, now),
     kept_on_update: Some("spec"),
     validate: signing::validate,
     ..NONE
@@ -571,7 +588,7 @@ pub(crate) fn kept_by_status(resource: &Resource) -> KeptByStatus {
 
 /// Changes what a write of the status makes of an object, before it is validated.
 pub(crate) fn on_status(resource: &Resource, old: &Object, new: &mut Object, now: Timestamp) {
-    (hooks(resource).on_status)(old, new, now);
+    (hooks(resource).on_status)(resource, old, new, now);
 }
 
 /// What an approval makes of a request for a certificate, given that one.

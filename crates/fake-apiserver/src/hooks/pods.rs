@@ -2,8 +2,23 @@
 
 use serde_json::Value;
 
+use crate::defaults;
+use crate::kinds::Resource;
 use crate::object::Object;
 use crate::specs;
+
+/// Keeps how well a pod is served, where a status says nothing of it.
+pub(super) fn keep_quality_of_service(resource: &Resource, old: &Object, pod: &mut Object) {
+    let before = specs::body(old)["status"]["qosClass"].take();
+    defaults::change(resource, pod, |fields| {
+        let status = fields
+            .entry("status")
+            .or_insert_with(|| Value::Object(serde_json::Map::new()));
+        if status["qosClass"].as_str().unwrap_or_default().is_empty() {
+            status["qosClass"] = before;
+        }
+    });
+}
 
 /// How well a pod is served when its node runs short: by what its containers ask for and are limited to.
 pub(super) fn quality_of_service(pod: &Object) -> &'static str {
