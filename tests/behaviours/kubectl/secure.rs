@@ -41,6 +41,7 @@ async fn kubectl_works_over_tls() {
     let authority = ours.authority().to_owned();
     let serving = tokio::spawn(async move { fake.serve_tls(listener, &ours, stopped).await });
     let kubectl = Kubectl {
+        program: super::program(),
         home: super::home(),
         server,
         url: None,

@@ -49,7 +49,7 @@ use crate::stored::key_of;
 /// #     String::from_utf8(answer.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap()
 /// # }
 /// # async fn create(service: FakeService, name: &str) {
-/// #     let body = Full::from(format!(r#"{{"metadata":{{"name":"{name}"}}}}"#));
+/// #     let body = Full::new(Bytes::from(format!(r#"{{"metadata":{{"name":"{name}"}}}}"#)));
 /// #     let request = http::Request::post("/api/v1/namespaces/default/configmaps").body(body).unwrap();
 /// #     assert_eq!(service.oneshot(request).await.unwrap().status(), 201);
 /// # }
