@@ -77,6 +77,7 @@ mod selector;
 mod server;
 mod service;
 mod services;
+mod signal;
 mod specs;
 mod status;
 mod storage;

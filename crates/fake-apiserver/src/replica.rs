@@ -16,11 +16,11 @@ mod handle;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 pub use handle::{HoldHandle, ServerView};
 
+use crate::signal::{Listener, Signal};
 use crate::storage::{ResourceId, Revision, Storage};
 use crate::stored::Stored;
 
@@ -34,7 +34,7 @@ pub(crate) struct Replica {
     /// Lock order: before that of the storage.
     state: Mutex<State>,
     /// Tells of each change of the state that may let the view get further.
-    changed: watch::Sender<()>,
+    changed: Signal,
 }
 
 #[derive(Debug)]
@@ -92,7 +92,7 @@ impl Replica {
                 holds: Vec::new(),
                 next_hold: 0,
             }),
-            changed: watch::Sender::new(()),
+            changed: Signal::default(),
         }
     }
 
@@ -137,7 +137,7 @@ impl Replica {
     }
 
     /// Tells of changes of the view itself.
-    pub(crate) fn changes(&self) -> watch::Receiver<()> {
+    pub(crate) fn changes(&self) -> Listener {
         self.changed.subscribe()
     }
 
@@ -148,7 +148,7 @@ impl Replica {
 
     /// Waits until something is true that only commits, changes of the view and the clock make true.
     async fn until(&self, storage: &Storage<Stored>, mut done: impl FnMut() -> bool) {
-        let (mut changes, mut commits) = (self.changes(), storage.commits());
+        let (mut changes, mut commits) = (self.changes(), storage.advances());
         loop {
             // Marked before looking, so that what happens later is noticed.
             changes.mark_unchanged();
@@ -157,10 +157,9 @@ impl Replica {
                 return;
             }
             let due = due_or_never(self.due(storage));
-            // Neither channel closes: the caller keeps the view and the storage.
             tokio::select! {
-                _ = changes.changed() => {}
-                _ = commits.changed() => {}
+                () = changes.changed() => {}
+                () = commits.changed() => {}
                 () = due => {}
             }
         }
@@ -172,7 +171,7 @@ impl Replica {
             let reached = state.advance(storage);
             state.pace = pace(reached);
         }
-        self.changed.send_replace(());
+        self.changed.send();
     }
 
     /// Holds back the next event about a key that the view has not seen.
@@ -194,12 +193,12 @@ impl Replica {
 
     fn release(&self, number: u64) {
         self.state().holds.retain(|hold| hold.number != number);
-        self.changed.send_replace(());
+        self.changed.send();
     }
 
     fn release_all(&self) {
         self.state().holds.clear();
-        self.changed.send_replace(());
+        self.changed.send();
     }
 
     /// What a hold holds back.
@@ -227,7 +226,7 @@ impl Replica {
                 hold.held = hold.held.filter(|held| *held <= rv);
             }
         }
-        self.changed.send_replace(());
+        self.changed.send();
     }
 }
 
@@ -235,7 +234,7 @@ impl Replica {
 #[derive(Debug)]
 pub(crate) struct Follower {
     replica: Arc<Replica>,
-    changes: watch::Receiver<()>,
+    changes: Listener,
 }
 
 impl Follower {
@@ -260,9 +259,8 @@ impl Follower {
     /// Waits until the view may have got further, for another reason than a commit.
     pub(crate) async fn moved(&mut self, storage: &Storage<Stored>) {
         let due = due_or_never(self.replica.due(storage));
-        // The channel does not close: its sender is in the replica.
         tokio::select! {
-            _ = self.changes.changed() => {}
+            () = self.changes.changed() => {}
             () = due => {}
         }
     }

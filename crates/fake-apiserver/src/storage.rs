@@ -30,6 +30,8 @@ pub(crate) use entry::{Encoding, Entry};
 use state::{Resource, State};
 use times::Times;
 
+use crate::signal::{Listener, Signal};
+
 /// A resourceVersion: position in the log.
 pub(crate) type Revision = u64;
 
@@ -131,7 +133,7 @@ pub(crate) struct Cursor {
     /// Invariant: every event of the resource up to here was handed out.
     after: Revision,
     epoch: u64,
-    wake: watch::Receiver<()>,
+    wake: Listener,
 }
 
 impl Cursor {
@@ -142,10 +144,7 @@ impl Cursor {
 
     /// Waits until something may have happened to the resource since the last read.
     pub(crate) async fn changed(&mut self) {
-        // The sender lives as long as the storage; an error means that the storage is gone and the next read ends.
-        if self.wake.changed().await.is_err() {
-            std::future::pending::<()>().await;
-        }
+        self.wake.changed().await;
     }
 }
 
@@ -197,6 +196,8 @@ pub(crate) enum Tail<T> {
 pub(crate) struct Storage<T> {
     state: RwLock<State<T>>,
     revision: watch::Sender<Revision>,
+    /// Tells of commits those whose order matters.
+    advanced: Signal,
     times: Times,
 }
 
@@ -206,6 +207,7 @@ impl<T> Storage<T> {
         Self {
             state: RwLock::new(State::new(max_log.max(1))),
             revision: watch::Sender::new(0),
+            advanced: Signal::default(),
             times: Times::default(),
         }
     }
@@ -241,9 +243,9 @@ impl<T> Storage<T> {
             let mut state = self.write_state();
             let resource = state.resource_mut(resource);
             resource.closed = true;
-            Arc::clone(&resource.wake)
+            resource.wake.clone()
         };
-        wake.send_replace(());
+        wake.send();
     }
 
     /// Ends the open watches of a resource after they have delivered what is in the log.
@@ -252,9 +254,9 @@ impl<T> Storage<T> {
             let mut state = self.write_state();
             let resource = state.resource_mut(resource);
             resource.epoch += 1;
-            Arc::clone(&resource.wake)
+            resource.wake.clone()
         };
-        wake.send_replace(());
+        wake.send();
     }
 
     /// The revision of the last commit.
@@ -279,9 +281,10 @@ impl<T> Storage<T> {
 
     /// Waits until the server has reached `rv`.
     pub(crate) async fn reached(&self, rv: Revision) {
-        let mut seen = self.commits();
-        // The sender is a field of `self`, so waiting cannot fail.
-        let _ = seen.wait_for(|current| *current >= rv).await;
+        let mut advances = self.advances();
+        while self.current() < rv {
+            advances.changed().await;
+        }
     }
 
     /// The latest version of a key.
@@ -319,16 +322,12 @@ impl<T> Storage<T> {
                 let Some(rv) = state.commit(resource, key, old.as_ref(), new.as_ref()) else {
                     continue;
                 };
-                // Who begins to watch after this finds the commit in the log.
-                let wake = &state.resource(resource).wake;
-                let wake = (wake.receiver_count() > 0).then(|| Arc::clone(wake));
+                let wake = state.resource(resource).wake.clone();
                 self.times.committed(rv, state.compacted);
                 self.publish(&state, rv);
                 (wake, rv)
             };
-            if let Some(wake) = wake {
-                wake.send_replace(());
-            }
+            wake.send();
             return Ok(match (new, old) {
                 (Some(object), _) => Outcome::Written(Versioned { rv, object }),
                 (None, Some(last)) => Outcome::Deleted { last, rv },
@@ -444,7 +443,7 @@ impl<T> Storage<T> {
             state.wakes()
         };
         for wake in wakes {
-            wake.send_replace(());
+            wake.send();
         }
         true
     }
@@ -492,6 +491,11 @@ impl<T> Storage<T> {
         self.revision.subscribe()
     }
 
+    /// The same for those whose order matters: who waited first goes on first.
+    pub(crate) fn advances(&self) -> Listener {
+        self.advanced.subscribe()
+    }
+
     /// Makes a revision the current one. Inside the lock, so that it goes backwards for no reader, and nobody begins to wait
     /// between the question whether somebody does and the answer: to wake nobody costs more than the rest.
     fn publish(&self, _locked: &RwLockWriteGuard<'_, State<T>>, rv: Revision) {
@@ -500,6 +504,7 @@ impl<T> Storage<T> {
             *current = rv;
             is_awaited
         });
+        self.advanced.send();
     }
 
     /// From now on, commits are remembered with their times, for [`committed_by`](Self::committed_by).

@@ -4,11 +4,10 @@ use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use tokio::sync::watch;
-
 use super::chain::{Chain, Version};
 use super::keys::Keys;
 use super::{Cursor, Entry, ListQuery, Located, Page, Range, ReadError, ResourceId, Revision, Versioned};
+use crate::signal::Signal;
 
 /// Everything behind the lock.
 #[derive(Debug)]
@@ -42,7 +41,7 @@ pub(super) struct Resource<T> {
     pub(super) epoch: u64,
     /// Watches opened under an epoch before this one end at once: what they would read next is of another history.
     pub(super) restored: u64,
-    pub(super) wake: Arc<watch::Sender<()>>,
+    pub(super) wake: Signal,
 }
 
 impl<T> State<T> {
@@ -68,7 +67,7 @@ impl<T> State<T> {
             closed: false,
             epoch: 0,
             restored: 0,
-            wake: Arc::new(watch::Sender::new(())),
+            wake: Signal::default(),
         });
         id
     }
@@ -206,11 +205,8 @@ impl<T> State<T> {
     }
 
     /// The wakers of all resources.
-    pub(super) fn wakes(&self) -> Vec<Arc<watch::Sender<()>>> {
-        self.resources
-            .iter()
-            .map(|resource| Arc::clone(&resource.wake))
-            .collect()
+    pub(super) fn wakes(&self) -> Vec<Signal> {
+        self.resources.iter().map(|resource| resource.wake.clone()).collect()
     }
 
     /// Panics if a stated invariant does not hold.

@@ -66,9 +66,13 @@ impl Seen {
     }
 }
 
-/// Everything of one answer, as far as it comes within ten seconds.
+/// Everything of one answer, as far as each part of it comes within ten seconds.
 async fn exchange(server: &ServerView, method: &str, uri: &str, body: Bytes, seen: &Seen, start: Instant) {
-    let response = match send(server, method, uri, body).await {
+    // A silent answer that is to be packed does not even begin.
+    let Ok(answer) = tokio::time::timeout(Duration::from_secs(10), send(server, method, uri, body)).await else {
+        return seen.note(start, format_args!("{method} {uri} is not answered"));
+    };
+    let response = match answer {
         Ok(response) => response,
         Err(error) => return seen.note(start, format_args!("{method} {uri}: {error}")),
     };
@@ -174,7 +178,8 @@ fn same_seed_gives_the_same_run() {
     };
     let first = fastrand::u64(..1 << 40);
     let mut shown = Vec::new();
-    for seed in first..first + 12 {
+    // The last one has an answer that is silent and packed.
+    for seed in (first..first + 12).chain([369_980_985_706]) {
         println!("seed {seed}");
         let (one, two) = (paused(seed), paused(seed));
         for (one, two) in one.0.lines().zip(two.0.lines()) {
@@ -185,5 +190,5 @@ fn same_seed_gives_the_same_run() {
         shown.push(one);
     }
     shown.dedup();
-    assert_eq!(shown.len(), 12, "other seeds give other runs");
+    assert_eq!(shown.len(), 13, "other seeds give other runs");
 }
