@@ -1,5 +1,7 @@
 //! What a verb answers, before the transport makes an HTTP response of it.
 
+use std::collections::HashSet;
+
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, RETRY_AFTER, VARY, WARNING};
 
 use crate::body::Body;
@@ -11,6 +13,8 @@ use crate::status::Status;
 pub(crate) struct Answer {
     pub(crate) code: u16,
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
+    /// For `Warning` headers, as many as fit.
+    pub(crate) warnings: Vec<String>,
     pub(crate) body: Body,
 }
 
@@ -24,6 +28,7 @@ impl Answer {
         Self {
             code,
             headers: vec![no_cache, (CONTENT_TYPE, JSON)],
+            warnings: Vec::new(),
             body: body.into(),
         }
     }
@@ -34,6 +39,7 @@ impl Answer {
         Self {
             code,
             headers: vec![(CONTENT_TYPE, TEXT)],
+            warnings: Vec::new(),
             body: body.into(),
         }
     }
@@ -73,6 +79,7 @@ impl Answer {
         Self {
             code,
             headers: Vec::new(),
+            warnings: Vec::new(),
             body: bytes::Bytes::new().into(),
         }
     }
@@ -113,14 +120,13 @@ impl Answer {
 
     /// Adds `Warning` headers.
     pub(crate) fn warnings(mut self, warnings: &[String]) -> Self {
-        self.headers
-            .extend(warnings.iter().filter_map(|text| Some((WARNING, warning(text)?))));
+        self.warnings.extend_from_slice(warnings);
         self
     }
 
     /// Adds a `Warning` header before those that are there.
     pub(crate) fn warning_before(mut self, text: &str) -> Self {
-        self.headers.splice(0..0, warning(text).map(|value| (WARNING, value)));
+        self.warnings.insert(0, text.to_owned());
         self
     }
 
@@ -132,6 +138,9 @@ impl Answer {
         for (name, value) in self.headers {
             response.headers_mut().append(name, value);
         }
+        for value in warning_headers(&self.warnings) {
+            response.headers_mut().append(WARNING, value);
+        }
         response
     }
 }
@@ -141,10 +150,58 @@ pub(crate) fn quoted(tag: &str) -> String {
     format!("\"{tag}\"")
 }
 
+/// The values of `Warning` headers, each text once. As on the real server they may have so many characters together; if they
+/// have more, each is cut, and there are no more once the cut ones have as many.
+fn warning_headers(warnings: &[String]) -> Vec<HeaderValue> {
+    /// Characters of all warnings.
+    const ALL: usize = 4 * 1024;
+    /// Characters of each, if they are cut.
+    const EACH: usize = 256;
+
+    let mut seen = HashSet::new();
+    let mut before = Vec::new();
+    let mut headers = Vec::new();
+    let mut total = 0;
+    let mut is_cut = false;
+    for text in warnings {
+        if is_cut && total >= ALL {
+            break;
+        }
+        if text.is_empty() || !seen.insert(text) {
+            continue;
+        }
+        before.push(text);
+        if !is_cut {
+            let Some(header) = warning(text) else { continue };
+            let size = text.chars().count();
+            if total + size <= ALL {
+                total += size;
+                headers.push(header);
+                continue;
+            }
+            // All are told once more, and this one with them.
+            is_cut = true;
+            total = 0;
+            headers.clear();
+        }
+        for text in before.drain(..) {
+            let end = text.char_indices().nth(EACH).map_or(text.len(), |(at, _)| at);
+            if let Some(header) = warning(&text[..end]) {
+                total += text[..end].chars().count();
+                headers.push(header);
+            }
+        }
+    }
+    headers
+}
+
 /// The value of a `Warning` header. A warning that HTTP cannot carry is left out, as the real server does.
 fn warning(text: &str) -> Option<HeaderValue> {
+    if text.chars().any(char::is_control) {
+        return None;
+    }
     let text = text.replace('\\', "\\\\").replace('"', "\\\"");
-    HeaderValue::from_str(&format!("299 - \"{text}\"")).ok()
+    HeaderValue::from_bytes(format!("299 - \"{text}\"").as_bytes()).ok()
 }
 
 impl From<Status> for Answer {
@@ -156,5 +213,36 @@ impl From<Status> for Answer {
             answer.headers.push((RETRY_AFTER, HeaderValue::from(seconds)));
         }
         answer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_are_cut_once_they_are_too_long_together() {
+        // [F25] as k8s.io/apiserver's filter of warnings does it
+        let sizes = |sizes: &[usize]| {
+            let texts: Vec<String> = sizes
+                .iter()
+                .enumerate()
+                .map(|(at, size)| format!("{at:0size$}"))
+                .collect();
+            let headers = warning_headers(&texts);
+            headers
+                .iter()
+                .map(|header| header.len() - "299 - \"\"".len())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(sizes(&[4_000, 96]), [4_000, 96]);
+        assert_eq!(sizes(&[4_000, 97]), [256, 97]);
+        assert_eq!(sizes(&[5_000]), [256]);
+        assert_eq!(sizes(&[300; 30]), [256; 16]);
+        assert_eq!(sizes(&[100; 60]), [100; 41]);
+        let texts = ["a\nb", "", "é", "é", "\"\\"].map(str::to_owned);
+        let headers = warning_headers(&texts);
+        let headers: Vec<&[u8]> = headers.iter().map(HeaderValue::as_bytes).collect();
+        assert_eq!(headers, ["299 - \"é\"".as_bytes(), br#"299 - "\"\\""#]);
     }
 }

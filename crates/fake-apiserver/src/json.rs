@@ -202,7 +202,7 @@ impl<'t> Value<'t> {
     /// Whether the value may hold this text somewhere: not if its bytes hold neither the text nor an escape, which could
     /// hide it.
     pub(crate) fn may_hold(self, text: &str) -> bool {
-        let holds = |text: &[u8]| self.raw().windows(text.len()).any(|part| part == text);
+        let holds = |text: &[u8]| memchr::memmem::find(self.raw(), text).is_some();
         holds(text.as_bytes()) || holds(b"\\u")
     }
 

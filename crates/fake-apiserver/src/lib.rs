@@ -80,12 +80,14 @@ mod services;
 mod signal;
 mod specs;
 mod status;
+mod steps;
 mod storage;
 mod stored;
 mod structured;
 mod table;
 #[cfg(feature = "tls")]
 mod tls;
+mod told;
 mod validation;
 mod verbs;
 mod view;

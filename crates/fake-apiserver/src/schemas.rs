@@ -14,15 +14,17 @@ mod embedded;
 mod formats;
 mod lists;
 mod path;
+mod place;
 mod regexp;
 mod scale;
 mod shape;
 mod value_schema;
 
-pub(crate) use cel::{compile as compile_rule, validate as validate_rules};
+pub(crate) use cel::{Budget, compile as compile_rule, validate as validate_rules};
 pub(crate) use check::{Correlation, check};
 pub(crate) use embedded::validate as validate_embedded;
 pub(crate) use path::path_in;
+pub(crate) use place::Place;
 #[cfg(any(test, fuzzing))]
 pub(crate) use regexp::compile as compile_pattern;
 pub(crate) use scale::{ScalePaths, number_at, set_number_at, text_at};
@@ -32,6 +34,7 @@ pub(crate) use value_schema::{Additional, Items, Json, MAX_DEPTH, Rule, ValueSch
 use crate::json::{Tape, Value};
 use crate::kinds::Resource;
 use crate::object::{Object, TypeMeta, write_output};
+use crate::told::Told;
 use crate::validation::{ErrorKind, FieldError, Written};
 
 /// What is wrong with a custom resource, whose metadata has these findings.
@@ -68,7 +71,8 @@ pub(crate) fn validate(resource: &Resource, written: &Written<'_>, of_metadata: 
         return errors;
     }
     let correlation = old.map(|old| Correlation { new, old, schema });
-    errors.extend(validate_rules(schema, new, old, "", correlation, true));
+    let mut budget = Budget::default();
+    errors.extend(validate_rules(schema, new, old, &ROOT, correlation, true, &mut budget));
     errors
 }
 
@@ -88,12 +92,12 @@ fn blocks_rules(error: &FieldError) -> bool {
 fn object(shape: &Shape, new: Value<'_>, old: Option<Value<'_>>, errors: &mut Vec<FieldError>) {
     let schema = shape.schema();
     let correlation = old.map(|old| Correlation { new, old, schema });
-    errors.extend(check(schema, new, "", correlation));
+    errors.extend(check(schema, new, &ROOT, correlation));
     if let Some(paths) = shape.scale() {
         paths.check_spec(new, errors);
         paths.check_status(new, errors);
     }
-    errors.extend(validate_embedded(schema, new, ""));
+    errors.extend(validate_embedded(schema, new, &ROOT));
 }
 
 /// What is wrong with a status that is written alone.
@@ -106,7 +110,7 @@ fn status(shape: &Shape, new: Value<'_>, old: Option<Value<'_>>, errors: &mut Ve
             old,
             schema: of_status,
         });
-        errors.extend(check(of_status, status, "status", correlation));
+        errors.extend(check(of_status, status, &Place::from("status"), correlation));
     }
     if let Some(paths) = shape.scale() {
         paths.check_status(new, errors);
@@ -123,6 +127,25 @@ fn whole(resource: &Resource, object: &Object) -> Vec<u8> {
     let mut out = Vec::with_capacity(512);
     write_output(&object.to_canonical(), Some(type_meta), 0, &mut out);
     out
+}
+
+/// Findings about places, as many as are told.
+#[derive(Default)]
+struct Found {
+    errors: Vec<FieldError>,
+    told: Told,
+}
+
+impl Found {
+    /// Adds what is made of the path of a place.
+    fn add(&mut self, at: &Place<'_>, word: impl FnOnce(String) -> FieldError) {
+        self.errors.extend(self.told.word(|| word(at.to_string())));
+    }
+
+    fn into_errors(mut self) -> Vec<FieldError> {
+        self.errors.extend(FieldError::rest(&self.told));
+        self.errors
+    }
 }
 
 /// A finding about a value of no text.
@@ -156,6 +179,9 @@ fn child(path: &str, name: &str) -> String {
         format!("{path}.{name}")
     }
 }
+
+/// Where a walk over an object begins.
+const ROOT: Place<'static> = Place::from("");
 
 /// Where nothing is named.
 const NOWHERE: &str = "<nil>";

@@ -128,9 +128,8 @@ async fn handle(shared: &Arc<Shared>, request: &Request) -> Result<http::Respons
         }
         Some(Refusal::Status(status)) => Answer::from(*status),
         Some(Refusal::Page { code, body }) => Answer {
-            code,
-            headers: Vec::new(),
             body: body.into_bytes().into(),
+            ..Answer::nothing(code)
         }
         .content_type("text/html; charset=utf-8"),
         None => route::route(shared, request).await,

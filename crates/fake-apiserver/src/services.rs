@@ -4,7 +4,7 @@
 //! belongs to the service that was given it for as long as that service holds it: who wants it asks the store. Only between
 //! the choice and the commit it is held by whoever chose it ([`Held`]), so that two writers never choose the same.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::Ipv4Addr;
 use std::sync::{Mutex, PoisonError};
 
@@ -428,7 +428,7 @@ impl Allocator<'_> {
 
     fn ports(&mut self, spec: &mut Fields, old: Option<&Fields>) -> Result<(), Status> {
         let gives = gives_ports(spec);
-        let before = old.map(node_ports).unwrap_or_default();
+        let before: HashSet<i64> = old.map(node_ports).unwrap_or_default().into_iter().collect();
         let mut ports: Vec<Value> = list(spec, "ports").to_vec();
         // Of a new service, one port has one port of the node, whatever protocols there are.
         let mut same: HashMap<i64, i64> = HashMap::new();
@@ -439,16 +439,17 @@ impl Allocator<'_> {
                 continue;
             }
             let known = same.get(&port).copied().filter(|_| old.is_none());
-            let twin = ports
-                .iter()
-                .find(|other| number(other, "port") == port && number(other, "nodePort") != 0);
+            let twin = || {
+                let mut others = ports.iter();
+                others.find(|other| number(other, "port") == port && number(other, "nodePort") != 0)
+            };
             let wanted = match (known, asked) {
                 (Some(known), 0) => {
                     ports[index]["nodePort"] = known.into();
                     continue;
                 }
                 (Some(known), asked) if asked == known => continue,
-                (None, 0) if old.is_none() => twin.map_or(0, |twin| number(twin, "nodePort")),
+                (None, 0) if old.is_none() => twin().map_or(0, |twin| number(twin, "nodePort")),
                 (_, asked) => asked,
             };
             let given = if wanted == 0 {
@@ -564,7 +565,7 @@ fn drop_unused(spec: &mut Fields, old: &Fields) {
             }
         }
     }
-    let before = node_ports(old);
+    let before: HashSet<i64> = node_ports(old).into_iter().collect();
     if may_have_ports(old) && !may_have_ports(spec) && node_ports(spec).iter().all(|port| before.contains(port)) {
         let ports = spec.get_mut("ports").and_then(Value::as_array_mut);
         for port in ports.into_iter().flatten().filter_map(Value::as_object_mut) {

@@ -9,6 +9,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::gotext::{self, go_quote};
+use crate::told::{Text, Told};
 
 /// The resource that a status speaks of: `pods`, or `deployments` in group `apps`.
 #[derive(Clone, Copy, Debug)]
@@ -235,6 +236,7 @@ impl Status {
 
     /// 422. The text and `details.kind` name the Kind; `why` is the list of errors as one text.
     pub(crate) fn invalid(subject: Subject<'_>, name: &str, causes: Vec<Cause>) -> Self {
+        let causes = bounded(causes);
         let mut seen = HashSet::with_capacity(causes.len());
         let texts: Vec<String> = causes
             .iter()
@@ -381,6 +383,26 @@ impl fmt::Display for Status {
 }
 
 impl std::error::Error for Status {}
+
+/// As many causes as are told of one body.
+fn bounded(causes: Vec<Cause>) -> Vec<Cause> {
+    let mut told = Told::default();
+    let mut kept: Vec<Cause> = causes.into_iter().filter_map(|cause| told.word(|| cause)).collect();
+    if let Some(rest) = told.rest() {
+        kept.push(Cause::new(
+            "FieldValueInvalid",
+            format!("Invalid value: {rest}"),
+            "<nil>",
+        ));
+    }
+    kept
+}
+
+impl Text for Cause {
+    fn size(&self) -> usize {
+        self.message.len() + self.field.len()
+    }
+}
 
 fn plural_details(subject: Subject<'_>, name: &str) -> Details {
     Details {

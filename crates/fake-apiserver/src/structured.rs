@@ -31,51 +31,65 @@ pub(crate) use remove::{prune_nulls, remove};
 pub(crate) use schema::{Schema, Type, of_definition};
 pub(crate) use set::{Set, of_paths};
 
+use std::fmt;
+
 use schema::ListType;
 
 use crate::json::{Kind, Value, canonical};
+use crate::told::Told;
 
 /// Deeper levels are not told apart, so that the walks fit the stack of a thread.
 const MAX_DEPTH: usize = 256;
 
-/// What is wrong with a value, and where.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Problem {
-    path: String,
-    text: String,
+/// Where a walk is: an element, and the place that holds it. Becomes a text only where something is told.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct At<'p> {
+    above: Option<&'p At<'p>>,
+    element: &'p Element<'p>,
 }
 
-impl Problem {
-    fn here(text: impl Into<String>) -> Self {
-        Self {
-            path: String::new(),
-            text: text.into(),
+impl fmt::Display for At<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // As deep as the walks.
+        if let Some(above) = self.above {
+            above.fmt(f)?;
         }
+        self.element.fmt(f)
+    }
+}
+
+/// What is wrong with a value, and where.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Problems {
+    texts: Vec<String>,
+    told: Told,
+}
+
+impl Problems {
+    fn add(&mut self, at: Option<&At<'_>>, text: impl FnOnce() -> String) {
+        self.texts.extend(self.told.word(|| match at {
+            None => text(),
+            Some(at) => format!("{at}: {}", text()),
+        }));
     }
 
-    /// The problems of a value as problems of what holds it.
-    fn below(element: &Element<'_>, problems: Vec<Self>) -> impl Iterator<Item = Self> {
-        let prefix = if problems.is_empty() {
-            String::new()
-        } else {
-            element.to_string()
-        };
-        problems.into_iter().map(move |problem| Self {
-            path: format!("{prefix}{}", problem.path),
-            ..problem
-        })
+    /// Whether nothing is wrong.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.texts.len() + self.told.left_out()
     }
 
     /// The text of all problems.
-    pub(crate) fn text(problems: &[Self]) -> String {
-        let one = |problem: &Self| match problem.path.as_str() {
-            "" => problem.text.clone(),
-            path => format!("{path}: {}", problem.text),
-        };
-        match problems {
-            [problem] => one(problem),
+    pub(crate) fn text(mut self) -> String {
+        self.texts.extend(self.told.rest().map(|rest| rest.to_string()));
+        match self.texts.as_slice() {
+            [problem] => problem.clone(),
             many => {
-                let lines: Vec<String> = many.iter().map(|problem| format!("\n  {}", one(problem))).collect();
+                let lines: Vec<String> = many.iter().map(|problem| format!("\n  {problem}")).collect();
                 format!("errors:{}", lines.concat())
             }
         }

@@ -13,12 +13,14 @@ use super::{
     DecodeError, FieldValidation, meta,
     typed::{MAX_STRICT_ERRORS, Writer},
 };
+use crate::steps::step;
 use crate::{
     gotext::go_quote,
     json::{Entries, Items, Kind, Tape, Value, canonical},
     kinds::Resource,
     object::{FieldName, Meta, Object, write_metadata_of},
     schemas::{Unknown, unknown_text},
+    told::Told,
 };
 
 /// Decodes a custom resource, of which the body says that it is of this kind and version; returns it with its unknown and duplicate fields: first all duplicates, then the unknown
@@ -75,6 +77,7 @@ pub(super) fn object(
     }
     let fields = if let Some(shaped) = shaped {
         findings.extend(shaped.unknown.iter().map(|path| unknown_text(path)));
+        findings.extend(shaped.rest.map(|rest| rest.to_string()));
         shaped.fields()
     } else {
         let out = Bytes::from(out);
@@ -176,8 +179,10 @@ pub(crate) fn duplicates(root: Value<'_>) -> Vec<String> {
 /// The duplicate fields of the value at a path.
 pub(crate) fn duplicates_below(root: Value<'_>, mut path: String) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
+    let mut told = Told::default();
     let mut stack: Vec<Frame<'_>> = frame(root, path.len()).into_iter().collect();
     while let Some(top) = stack.last_mut() {
+        step();
         path.truncate(top.path);
         let value = match &mut top.members {
             Members::Array(items) => items.next().map(|(index, value)| {
@@ -199,10 +204,8 @@ pub(crate) fn duplicates_below(root: Value<'_>, mut path: String) -> Vec<String>
                     Entry::Occupied(mut known) => !known.insert(true),
                 };
                 if is_news && found.len() < MAX_STRICT_ERRORS {
-                    let text = format!("duplicate field {}", go_quote(&path));
-                    if !found.contains(&text) {
-                        found.push(text);
-                    }
+                    let text = told.word(|| format!("duplicate field {}", go_quote(&path)));
+                    found.extend(text.filter(|text| !found.contains(text)));
                 }
                 value
             }),
@@ -217,5 +220,6 @@ pub(crate) fn duplicates_below(root: Value<'_>, mut path: String) -> Vec<String>
             }
         }
     }
+    found.extend(told.rest().map(|rest| rest.to_string()));
     found
 }

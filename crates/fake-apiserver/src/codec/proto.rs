@@ -13,6 +13,7 @@ use super::{
     time,
 };
 use crate::json::{Tape, write};
+use crate::steps::step;
 
 /// What every protobuf body starts with.
 const PREFIX: &[u8] = b"k8s\0";
@@ -151,6 +152,7 @@ impl<'a> Iterator for Reader<'a> {
     type Item = Result<(u64, Wire<'a>), String>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        step();
         if self.0.is_empty() {
             return None;
         }

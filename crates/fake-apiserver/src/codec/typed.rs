@@ -25,6 +25,8 @@ use super::{
 };
 use crate::gotext::go_quote;
 use crate::json::{Kind, Value, canonical, write};
+use crate::steps::step;
+use crate::told::{Text, Told};
 
 /// Typed nesting deeper than this is refused: schemas of schemas.
 const MAX_TYPED_DEPTH: usize = 128;
@@ -65,6 +67,37 @@ struct StrictError {
     path: String,
 }
 
+impl Text for StrictError {
+    fn size(&self) -> usize {
+        self.path.len()
+    }
+}
+
+/// The path to a key of the value at the end of these steps.
+fn path_to(steps: &[Step<'_>], key: Value<'_>) -> String {
+    let mut path = String::new();
+    for step in steps {
+        let name = match step {
+            Step::Field(_, _, name) => Cow::Borrowed(*name),
+            Step::Key(key) => key.as_str().unwrap_or_default(),
+            Step::Index(index) => {
+                // Writing to a string cannot fail.
+                let _ = write!(path, "[{index}]");
+                continue;
+            }
+        };
+        if !path.is_empty() {
+            path.push('.');
+        }
+        path.push_str(&name);
+    }
+    if !path.is_empty() {
+        path.push('.');
+    }
+    path.push_str(&key.as_str().unwrap_or_default());
+    path
+}
+
 /// What becomes of a list without items in a field that Go always writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EmptyLists {
@@ -81,6 +114,8 @@ pub(super) struct Writer<'t> {
     path: Vec<Step<'t>>,
     /// Unknown and duplicate fields with their place; `None` when nobody asks.
     strict: Option<Vec<StrictError>>,
+    /// How much of these is told.
+    told: Told,
     /// The first value of a wrong JSON type: the real decoder reads on.
     mismatch: Option<Mismatch>,
     /// The first value that its own parser refuses: the real decoder stops there.
@@ -94,6 +129,7 @@ impl<'t> Writer<'t> {
             empty_lists: EmptyLists::Sent,
             path: Vec::with_capacity(8),
             strict: strict.then(Vec::new),
+            told: Told::default(),
             mismatch: None,
             fatal: None,
         }
@@ -111,6 +147,7 @@ impl<'t> Writer<'t> {
                 texts.push(text);
             }
         }
+        texts.extend(self.told.rest().map(|rest| rest.to_string()));
         (result, texts, self.out)
     }
 
@@ -149,31 +186,13 @@ impl<'t> Writer<'t> {
         if found.len() >= MAX_STRICT_ERRORS * 16 {
             return; // more than enough to pick the first hundred distinct ones in document order
         }
-        let mut path = String::new();
-        for step in &self.path {
-            let name = match step {
-                Step::Field(_, _, name) => Cow::Borrowed(*name),
-                Step::Key(key) => key.as_str().unwrap_or_default(),
-                Step::Index(index) => {
-                    // Writing to a string cannot fail.
-                    let _ = write!(path, "[{index}]");
-                    continue;
-                }
-            };
-            if !path.is_empty() {
-                path.push('.');
-            }
-            path.push_str(&name);
-        }
-        if !path.is_empty() {
-            path.push('.');
-        }
-        path.push_str(&key.as_str().unwrap_or_default());
-        found.push(StrictError {
+        let steps = &self.path;
+        let word = || StrictError {
             offset: key.offset(),
             what,
-            path,
-        });
+            path: path_to(steps, key),
+        };
+        found.extend(self.told.word(word));
     }
 
     /// Records a value of a wrong JSON type.
@@ -456,6 +475,7 @@ impl<'t> Writer<'t> {
 
     /// Writes a value; returns whether it is anything but what `omitempty` leaves out.
     pub(super) fn value(&mut self, shape: Shape, go: &'static str, value: Value<'t>) -> bool {
+        step();
         if value.is_null() {
             self.zero(shape);
             return false;

@@ -8,6 +8,8 @@ use std::fmt::Write as _;
 use super::tables::{Shape, Type, TypeId};
 use super::typed::Writer;
 use crate::json::{Kind, Tape, Value, canonical, write};
+use crate::steps::step;
+use crate::told::Told;
 
 /// Deeper values are refused: the walk recurses.
 const MAX_DEPTH: usize = 500;
@@ -32,10 +34,12 @@ pub(crate) fn convert(id: TypeId, root: Value<'_>) -> Result<Converted, String> 
         path: String::new(),
         depth: 0,
         unknown: Vec::new(),
+        told: Told::default(),
     };
     converter.structure(id.get(), root)?;
     let mut unknown = converter.unknown;
     unknown.sort();
+    unknown.extend(converter.told.rest().map(|rest| rest.to_string()));
     Ok(Converted {
         json: converter.out,
         unknown,
@@ -69,6 +73,7 @@ struct Converter {
     path: String,
     depth: usize,
     unknown: Vec<String>,
+    told: Told,
 }
 
 impl Converter {
@@ -86,7 +91,9 @@ impl Converter {
                 guess = at + 1;
             } else {
                 self.enter(&name);
-                self.unknown.push(format!("unknown field \"{}\"", self.path));
+                let path = &self.path;
+                let text = self.told.word(|| format!("unknown field \"{path}\""));
+                self.unknown.extend(text);
                 self.path.truncate(length);
             }
         }
@@ -117,6 +124,7 @@ impl Converter {
     }
 
     fn value(&mut self, shape: Shape, go: &'static str, value: Value<'_>) -> Result<(), String> {
+        step();
         if value.is_null() {
             self.out.extend_from_slice(b"null");
             return Ok(());

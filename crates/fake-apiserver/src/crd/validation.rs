@@ -7,6 +7,9 @@ mod conversion;
 mod parts;
 mod schemas;
 
+use std::collections::HashSet;
+use std::fmt;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -14,6 +17,7 @@ use super::{AcceptedNames, nullable};
 use crate::gotext::{self, go_quote};
 use crate::json::{scan, write::quoted};
 use crate::object::Object;
+use crate::told::Told;
 use crate::validation::{ErrorKind, FieldError, Written, label_1035_errors, subdomain_errors};
 
 use conversion::Conversion;
@@ -90,10 +94,10 @@ fn part<'o, T: Deserialize<'o> + Default>(object: &'o Object, name: &str) -> T {
 /// What is wrong with a definition.
 pub(crate) fn validate(written: &Written<'_>) -> Vec<FieldError> {
     let status: DefinitionStatus = part(written.new, "status");
-    let mut errors = Errors(Vec::new());
+    let mut errors = Errors::default();
     if written.of_status {
         names(&status.accepted_names, "status.acceptedNames", &mut errors);
-        return errors.0;
+        return errors.into_errors();
     }
     let spec: Spec<'_> = part(written.new, "spec");
     let meta = &written.new.meta;
@@ -121,7 +125,7 @@ pub(crate) fn validate(written: &Written<'_>) -> Vec<FieldError> {
             "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
         errors.raw("spec.preserveUnknownFields", "true", text);
     }
-    errors.0
+    errors.into_errors()
 }
 
 fn validate_spec(spec: &Spec<'_>, errors: &mut Errors) {
@@ -164,9 +168,8 @@ fn versions(spec: &Spec<'_>, errors: &mut Errors) {
         parts::of_version(version, versions, &field, errors);
     }
     let mut wrong = |what: &str| errors.raw("spec.versions", &parts::dump(versions), what);
-    let is_repeated =
-        |(index, version): (usize, &Version<'_>)| versions[..index].iter().any(|other| other.name == version.name);
-    if versions.iter().enumerate().any(is_repeated) {
+    let mut seen = HashSet::new();
+    if !versions.iter().all(|version| seen.insert(&version.name)) {
         wrong("must contain unique version names");
     }
     if versions.iter().filter(|version| version.storage).count() != 1 {
@@ -253,15 +256,21 @@ fn stored_versions(stored: &[String], versions: &[Version<'_>], errors: &mut Err
         return errors.raw(FIELD, "null", "must have at least one stored version");
     }
     let all: Vec<String> = stored.iter().map(|name| quoted(name)).collect();
+    let all = format!("[{}]", all.join(","));
+    let has: HashSet<&String> = stored.iter().collect();
+    let served: HashSet<&String> = versions.iter().map(|version| &version.name).collect();
     for version in versions
         .iter()
-        .filter(|version| version.storage && !stored.contains(&version.name))
+        .filter(|version| version.storage && !has.contains(&version.name))
     {
-        let text = format!("must have the storage version {}", version.name);
-        errors.raw(FIELD, &format!("[{}]", all.join(",")), &text);
+        errors.raw(
+            FIELD,
+            &all,
+            format_args!("must have the storage version {}", version.name),
+        );
     }
     for (index, name) in stored.iter().enumerate() {
-        if !versions.iter().any(|version| version.name == *name) {
+        if !served.contains(name) {
             let text = format!(
                 "missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions until \
                  a storage migration ensures no data remains persisted in {name} and removes {name} from \
@@ -324,48 +333,68 @@ fn approval(group: &str, written: &Written<'_>, errors: &mut Errors) {
     }
 }
 
+/// Findings, as many as are told.
 #[derive(Default)]
-struct Errors(Vec<FieldError>);
+struct Errors {
+    found: Vec<FieldError>,
+    told: Told,
+}
 
 impl Errors {
-    fn add(&mut self, kind: ErrorKind, field: &str, detail: &str) {
-        self.0.push(FieldError::new(kind, field, detail));
+    fn into_errors(mut self) -> Vec<FieldError> {
+        self.found.extend(FieldError::rest(&self.told));
+        self.found
     }
 
-    fn required(&mut self, field: &str, why: &str) {
+    /// How many there are.
+    fn count(&self) -> usize {
+        self.found.len() + self.told.left_out()
+    }
+
+    fn extend(&mut self, more: impl IntoIterator<Item = FieldError>) {
+        let told = more.into_iter().filter_map(|error| self.told.word(|| error));
+        self.found.extend(told);
+    }
+
+    fn add(&mut self, kind: ErrorKind, field: impl fmt::Display, detail: impl fmt::Display) {
+        let word = || FieldError::new(kind, field.to_string(), &detail.to_string());
+        self.found.extend(self.told.word(word));
+    }
+
+    fn required(&mut self, field: impl fmt::Display, why: impl fmt::Display) {
         self.add(ErrorKind::Required, field, why);
     }
 
-    fn forbidden(&mut self, field: &str, why: &str) {
+    fn forbidden(&mut self, field: impl fmt::Display, why: impl fmt::Display) {
         self.add(ErrorKind::Forbidden, field, why);
     }
 
-    fn invalid(&mut self, field: &str, value: &str, why: &str) {
-        self.raw(field, &go_quote(value), why);
+    fn invalid(&mut self, field: impl fmt::Display, value: &str, why: impl fmt::Display) {
+        self.raw(field, go_quote(value), why);
     }
 
     /// As `invalid`, for a value that is shown as it is.
-    fn raw(&mut self, field: &str, value: &str, why: &str) {
-        self.add(ErrorKind::Invalid, field, &format!("{value}: {why}"));
+    fn raw(&mut self, field: impl fmt::Display, value: impl fmt::Display, why: impl fmt::Display) {
+        self.add(ErrorKind::Invalid, field, format_args!("{value}: {why}"));
     }
 
     /// Refuses what is no DNS label that starts with a letter, all that is wrong with it in one text.
-    fn label(&mut self, field: &str, name: &str) {
+    fn label(&mut self, field: impl fmt::Display, name: &str) {
         let wrong = label_1035_errors(name);
         if !wrong.is_empty() {
-            self.invalid(field, name, &wrong.join(","));
+            self.invalid(field, name, wrong.join(","));
         }
     }
 
     /// Refuses a value that is none of these.
-    fn not_supported(&mut self, field: &str, value: &str, known: &[&str]) {
+    fn not_supported(&mut self, field: impl fmt::Display, value: &str, known: &[&str]) {
         let known: Vec<String> = known.iter().map(|known| go_quote(known)).collect();
         let text = format!("{}: supported values: {}", go_quote(value), known.join(", "));
-        self.add(ErrorKind::NotSupported, field, &text);
+        self.add(ErrorKind::NotSupported, field, text);
     }
 
     /// Refuses all but these values.
-    fn one_of(&mut self, field: &str, value: &str, known: [&str; 2]) {
+    fn one_of(&mut self, field: impl fmt::Display, value: &str, known: [&str; 2]) {
         if value.is_empty() {
             self.required(field, "");
         } else if !known.contains(&value) {

@@ -1,6 +1,8 @@
 //! What is special about requests for certificates: the server says who asks; what was decided about one stays decided, and is
 //! said through a subresource of its own, the certificate through the status.
 
+use std::collections::HashSet;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -237,9 +239,10 @@ pub(super) fn validate(written: &Written<'_>) -> Vec<FieldError> {
 fn of_conditions(conditions: &[Condition<'_>], before: &[Condition<'_>]) -> Vec<FieldError> {
     let kinds = |conditions: &[Condition<'_>]| conditions.iter().map(|condition| condition.kind()).collect::<Vec<_>>();
     let (kinds, old) = (kinds(conditions), kinds(before));
-    let repeats = |kinds: &[String], at: usize| kinds[..at].contains(&kinds[at]);
     let allows_empty = old.iter().any(String::is_empty);
-    let allows_repeated = (0..old.len()).any(|at| repeats(&old, at));
+    let mut seen = HashSet::new();
+    let allows_repeated = !old.iter().all(|kind| seen.insert(kind));
+    let mut seen = HashSet::new();
     let mut errors = Vec::new();
     for (at, (kind, condition)) in kinds.iter().zip(conditions).enumerate() {
         let field = |name: &str| format!("{CONDITIONS}[{at}].{name}");
@@ -263,7 +266,7 @@ fn of_conditions(conditions: &[Condition<'_>], before: &[Condition<'_>]) -> Vec<
             let text = format!("{}: supported values: {listed}", go_quote(&status));
             errors.push(FieldError::new(ErrorKind::NotSupported, field("status"), &text));
         }
-        if repeats(&kinds, at) && !allows_repeated {
+        if !seen.insert(kind) && !allows_repeated {
             errors.push(FieldError::new(ErrorKind::Duplicate, field("type"), &go_quote(kind)));
         }
     }

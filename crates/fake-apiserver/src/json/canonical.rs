@@ -1,6 +1,7 @@
 //! The canonical form of a value without a schema: keys sorted, the last of duplicate keys, numbers normalised.
 
 use super::{Kind, Value, write};
+use crate::steps::step;
 
 /// A number that has no canonical form, because it is beyond the range of a float.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +35,7 @@ fn write_with(out: &mut Vec<u8>, value: Value<'_>, number: fn(&mut Vec<u8>, &str
     let mut open: Vec<Frame<'_>> = Vec::new();
     let mut current = Some(value);
     loop {
+        step();
         if let Some(value) = current.take() {
             match value.kind() {
                 Kind::Array => {

@@ -1,6 +1,7 @@
 //! The parser: a loop over an explicit stack of open containers. Texts are those of Go's `encoding/json` scanner.
 
 use super::{Kind, Node, PLAIN};
+use crate::steps::step;
 
 /// Nesting deeper than this is refused.
 const MAX_DEPTH: usize = 10_000;
@@ -79,6 +80,7 @@ impl Parser<'_> {
         let mut open: Vec<u32> = Vec::with_capacity(16);
         let mut expect = Expect::Value;
         loop {
+            step();
             self.skip_space();
             let Some(&byte) = self.text.get(self.at) else {
                 return if open.is_empty() && matches!(expect, Expect::After) {

@@ -6,14 +6,15 @@ use std::collections::HashMap;
 use bytes::Bytes;
 
 use super::entries::{Entry, Managers, Operation};
-use super::update::{Changes, Conflict, Documents, put_everything, settle_versions};
+use super::update::{Changes, Conflicts, Documents, put_everything, settle_versions};
 use super::versions::{Version, Versions};
 use super::{WriteContext, last_applied, reset};
 use crate::codec::zero_document;
 use crate::json::{Kind, Tape, Value};
 use crate::kinds::Resource;
 use crate::patch::Node;
-use crate::structured::{Problem, Set, Type, check, compare, equal, fields_of, merge, prune_nulls, remove};
+use crate::structured::{Set, Type, check, compare, equal, fields_of, merge, prune_nulls, remove};
+use crate::told::Told;
 
 /// The object that is applied to.
 #[derive(Debug, Clone, Copy)]
@@ -94,7 +95,7 @@ pub(crate) fn apply(
     let schema = &context.resource.structures.own;
     let problems = check(schema.root(), patch_root);
     if !problems.is_empty() {
-        let problems = Problem::text(&problems);
+        let problems = problems.text();
         let who = described(context.resource, patch_root);
         return Err(internal(format!(
             "failed to create typed patch object ({who}): {problems}"
@@ -154,31 +155,38 @@ fn holds_managed_fields(patch: Value<'_>) -> bool {
     fields.is_some_and(|fields| fields.kind() == Kind::Array)
 }
 
-fn conflict_error(conflicts: &[Conflict]) -> ApplyError {
-    let message = match conflicts {
-        [one] => format!(
-            "Apply failed with 1 conflict: conflict with {}: {}",
-            one.manager, one.path
-        ),
-        many => {
-            let mut lines = Vec::new();
-            let mut last = "";
-            for conflict in many {
-                if conflict.manager != last {
-                    lines.push(format!("conflicts with {}:", conflict.manager));
-                    last = &conflict.manager;
-                }
-                lines.push(format!("- {}", conflict.path));
+fn conflict_error(conflicts: &[Conflicts<'_>]) -> ApplyError {
+    let mut told = Told::default();
+    let mut lines = Vec::new();
+    let mut causes = Vec::new();
+    let mut last = "";
+    for Conflicts { manager, fields } in conflicts {
+        fields.each(&mut |at| {
+            let Some(path) = told.word(|| at.to_string()) else {
+                return;
+            };
+            if last != manager {
+                lines.push(format!("conflicts with {manager}:"));
+                last = manager;
             }
-            format!("Apply failed with {} conflicts: {}", many.len(), lines.join("\n"))
-        }
+            lines.push(format!("- {path}"));
+            causes.push((format!("conflict with {manager}"), path));
+        });
+    }
+    let count = causes.len() + told.left_out();
+    if let Some(rest) = told.rest() {
+        lines.push(format!("- {rest}"));
+        causes.push((rest.to_string(), NOWHERE.to_owned()));
+    }
+    let message = match causes.as_slice() {
+        [(with, path)] => format!("Apply failed with 1 conflict: {with}: {path}"),
+        _ => format!("Apply failed with {count} conflicts: {}", lines.join("\n")),
     };
-    let causes = conflicts
-        .iter()
-        .map(|conflict| (format!("conflict with {}", conflict.manager), conflict.path.clone()))
-        .collect();
     ApplyError::Conflict { message, causes }
 }
+
+/// Where no field is named.
+const NOWHERE: &str = "<nil>";
 
 /// One apply whose parts were read and checked.
 struct Apply<'p> {

@@ -4,11 +4,11 @@
 //! managers, and the annotation is written anew when it applies.
 
 use super::WriteContext;
-use super::update::Conflict;
+use super::update::Conflicts;
 use crate::json::{Tape, Value, canonical, write};
 use crate::kinds::Resource;
 use crate::patch::Node;
-use crate::structured::{check, compare, fields_of};
+use crate::structured::{Set, check, compare, fields_of};
 
 /// The manager that is concerned.
 const MANAGER: &str = "kubectl";
@@ -23,23 +23,30 @@ fn annotation(object: Value<'_>) -> Option<String> {
 }
 
 /// The conflicts that are left when those do not count that the annotation explains.
-pub(super) fn conflicts_left(context: &WriteContext<'_>, live: Value<'_>, conflicts: Vec<Conflict>) -> Vec<Conflict> {
+pub(super) fn conflicts_left<'a>(
+    context: &WriteContext<'_>,
+    live: Value<'_>,
+    mut conflicts: Vec<Conflicts<'a>>,
+) -> Vec<Conflicts<'a>> {
     if conflicts.is_empty() || context.manager != MANAGER {
         return conflicts;
     }
-    let Some(allowed) = allowed_paths(context.resource, live) else {
+    let Some(text) = annotation(live) else { return conflicts };
+    let Ok(tape) = Tape::parse(text.as_bytes()) else {
         return conflicts;
     };
-    let is_left = |conflict: &Conflict| !allowed.contains(&conflict.path);
-    conflicts.into_iter().filter(is_left).collect()
+    if let Some(allowed) = allowed_fields(context.resource, live, tape.root()) {
+        conflicts.retain_mut(|of| {
+            of.fields = std::mem::take(&mut of.fields).difference(&allowed);
+            !of.fields.is_empty()
+        });
+    }
+    conflicts
 }
 
-/// The paths that the annotation holds as the object has them.
-fn allowed_paths(resource: &Resource, live: Value<'_>) -> Option<Vec<String>> {
+/// The fields of what the annotation holds that are in the object as they are there.
+fn allowed_fields<'t>(resource: &Resource, live: Value<'t>, applied: Value<'t>) -> Option<Set<'t>> {
     let of = resource.structures.own.root();
-    let text = annotation(live)?;
-    let tape = Tape::parse(text.as_bytes()).ok()?;
-    let applied = tape.root();
     if applied.get("apiVersion")?.as_str()? != resource.api_version() {
         return None;
     }
@@ -48,7 +55,7 @@ fn allowed_paths(resource: &Resource, live: Value<'_>) -> Option<Vec<String>> {
         return None;
     }
     let differs = compare(of, applied, live).ok()?;
-    Some(differs.unchanged(fields_of(of, applied)).paths())
+    Some(differs.unchanged(fields_of(of, applied)))
 }
 
 /// The object with what was applied as its annotation; `None` if it stays as it is.

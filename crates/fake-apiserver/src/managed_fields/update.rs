@@ -197,12 +197,13 @@ pub(super) fn settle_versions(
     Ok(found)
 }
 
-/// A field that another manager owns.
+/// Fields that another manager owns.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Conflict {
+pub(super) struct Conflicts<'a> {
     /// As texts show it.
     pub(super) manager: String,
-    pub(super) path: String,
+    /// Invariant: not empty.
+    pub(super) fields: Set<'a>,
 }
 
 /// An object before and after a write, in another version.
@@ -260,13 +261,18 @@ impl Changes<'_> {
     /// # Errors
     ///
     /// The text about objects that cannot be compared.
-    pub(super) fn conflicts(&self, managers: &mut Managers<'_>, writer: &Identity) -> Result<Vec<Conflict>, String> {
+    pub(super) fn conflicts<'a>(
+        &self,
+        managers: &mut Managers<'a>,
+        writer: &Identity,
+    ) -> Result<Vec<Conflicts<'a>>, String> {
         let mut conflicts = Vec::new();
         self.each(managers, Some(writer), |entry, changes| {
             let set = changes.modified.clone().union(changes.added.clone());
-            for path in entry.set.intersection(&set).paths() {
+            let fields = entry.set.intersection(&set);
+            if !fields.is_empty() {
                 let manager = entry.shown();
-                conflicts.push(Conflict { manager, path });
+                conflicts.push(Conflicts { manager, fields });
             }
         })?;
         Ok(conflicts)

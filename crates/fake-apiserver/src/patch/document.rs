@@ -1,16 +1,19 @@
 //! A JSON document that can be changed: nodes are the parsed bytes until somebody changes something below them.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use crate::json::{Kind, Value, canonical, write};
+
+/// The entries of an object: patches set and remove many.
+pub(crate) type Entries<'t> = BTreeMap<Cow<'t, str>, Node<'t>>;
 
 /// A node. Unchanged parts stay as they were parsed.
 #[derive(Debug, Clone)]
 pub(crate) enum Node<'t> {
     Parsed(Value<'t>),
     Null,
-    /// Invariant: in key order, no key twice.
-    Object(Vec<(Cow<'t, str>, Node<'t>)>),
+    Object(Entries<'t>),
     Array(Vec<Node<'t>>),
 }
 
@@ -24,7 +27,7 @@ impl<'t> Node<'t> {
     }
 
     /// The entries of an object, made changeable; `None` for other nodes. The last of duplicate keys stays.
-    pub(super) fn object(&mut self) -> Option<&mut Vec<(Cow<'t, str>, Node<'t>)>> {
+    pub(super) fn object(&mut self) -> Option<&mut Entries<'t>> {
         if let Self::Parsed(value) = self
             && value.kind() == Kind::Object
         {
@@ -84,10 +87,8 @@ impl<'t> Node<'t> {
             return;
         }
         if let Some(entries) = self.object() {
-            entries.retain(|(_, node)| !node.is_null());
-            for (_, node) in entries {
-                node.discard_nulls();
-            }
+            entries.retain(|_, node| !node.is_null());
+            entries.values_mut().for_each(Self::discard_nulls);
         } else if let Some(items) = self.array() {
             items.iter_mut().for_each(Self::discard_nulls);
         }
@@ -122,25 +123,17 @@ impl<'t> Node<'t> {
     }
 }
 
-/// The place of a key in an object's entries.
-fn position(entries: &[(Cow<'_, str>, Node<'_>)], key: &str) -> Result<usize, usize> {
-    entries.binary_search_by(|(existing, _)| (**existing).cmp(key))
-}
-
 /// The value of a key.
-pub(super) fn get<'n, 't>(entries: &'n mut [(Cow<'t, str>, Node<'t>)], key: &str) -> Option<&'n mut Node<'t>> {
-    position(entries, key).ok().map(|at| &mut entries[at].1)
+pub(super) fn get<'n, 't>(entries: &'n mut Entries<'t>, key: &str) -> Option<&'n mut Node<'t>> {
+    entries.get_mut(key)
 }
 
 /// Sets a key.
-pub(super) fn set<'t>(entries: &mut Vec<(Cow<'t, str>, Node<'t>)>, key: Cow<'t, str>, value: Node<'t>) {
-    match position(entries, &key) {
-        Ok(at) => entries[at].1 = value,
-        Err(at) => entries.insert(at, (key, value)),
-    }
+pub(super) fn set<'t>(entries: &mut Entries<'t>, key: Cow<'t, str>, value: Node<'t>) {
+    entries.insert(key, value);
 }
 
 /// Removes a key; returns its value.
-pub(super) fn remove<'t>(entries: &mut Vec<(Cow<'t, str>, Node<'t>)>, key: &str) -> Option<Node<'t>> {
-    position(entries, key).ok().map(|at| entries.remove(at).1)
+pub(super) fn remove<'t>(entries: &mut Entries<'t>, key: &str) -> Option<Node<'t>> {
+    entries.remove(key)
 }

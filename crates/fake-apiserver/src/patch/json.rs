@@ -11,6 +11,7 @@ use super::{
 use crate::codec::{FieldValidation, duplicates_below};
 use crate::gotext::go_quote;
 use crate::json::{Kind, Tape, Value};
+use crate::steps::{step, steps};
 
 /// The real server takes no more operations in one patch.
 const MAX_OPERATIONS: usize = 10_000;
@@ -18,11 +19,14 @@ const MAX_OPERATIONS: usize = 10_000;
 /// The real server tells of no more unknown and duplicate members.
 const MAX_FINDINGS: usize = 100;
 
-/// Copies may add so many nodes in one patch, as a few operations could otherwise double a document time and again.
-const MAX_COPIED: usize = 1_000_000;
+/// The real server lets copies add no more bytes in one patch, as a few operations could otherwise double a document time and again.
+const MAX_COPIED: usize = 3 << 20;
 
-/// Moves and copies may look at so many nodes in one patch.
+/// The operations of a patch may look at so many nodes together: more than those of any patch that is meant well.
 const MAX_VISITED: usize = 20_000_000;
+
+/// So many items of a list are moved aside in the time that it takes to look at a node.
+const MOVED: usize = 16;
 
 /// What a patch has used up.
 #[derive(Debug, Default)]
@@ -34,14 +38,32 @@ struct Budget {
 impl Budget {
     /// Counts a copy; `None` if it is one too many.
     fn copy(&mut self, node: &Node<'_>) -> Option<()> {
-        self.copied += size(node);
+        let mut text = Vec::new();
+        node.write(&mut text);
+        self.copied += text.len();
         (self.copied <= MAX_COPIED).then_some(())
+    }
+
+    /// Counts a look at so many nodes; `None` if it is one too many.
+    fn visit(&mut self, nodes: usize) -> Option<()> {
+        steps(nodes);
+        self.visited += nodes;
+        (self.visited <= MAX_VISITED).then_some(())
+    }
+
+    /// Counts the items that make room for one, or take it up again.
+    fn shift(&mut self, container: &Node<'_>, key: &str) -> Option<()> {
+        let Node::Array(items) = container else { return Some(()) };
+        let at = index(key, items.len() + 1).unwrap_or(items.len());
+        self.visit((items.len() - at) / MOVED)
     }
 
     /// Counts a look at a node, and checks that it may be put under a path of so many keys.
     fn insert(&mut self, node: &Node<'_>, keys: usize) -> Option<()> {
-        let depth = depth(node, &mut self.visited);
-        (self.visited <= MAX_VISITED && keys + depth <= MAX_DEPTH).then_some(())
+        let mut visited = 0;
+        let depth = depth(node, &mut visited);
+        self.visit(visited)?;
+        (keys + depth <= MAX_DEPTH).then_some(())
     }
 }
 
@@ -107,43 +129,62 @@ fn operations(root: Value<'_>, validation: FieldValidation) -> Result<Vec<Value<
 /// The duplicate members of operations, and those that mean nothing, in document order, each once. What stands below a
 /// member that means nothing is not looked at.
 pub(super) fn findings(root: Value<'_>) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
+    let mut found = Findings::default();
     for (index, operation) in root.items().enumerate() {
         let mut seen = Vec::new();
         for (key, value) in operation.entries() {
             let name = key.as_str().unwrap_or_default();
             let path = format!("[{index}].{name}");
             if !matches!(&*name, "op" | "path" | "from" | "value") {
-                found.push(format!("unknown field {}", go_quote(&path)));
+                found.add(format!("unknown field {}", go_quote(&path)));
                 continue;
             }
             if seen.contains(&name) {
-                found.push(format!("duplicate field {}", go_quote(&path)));
+                found.add(format!("duplicate field {}", go_quote(&path)));
             } else {
                 seen.push(name);
             }
-            found.extend(duplicates_below(value, path));
+            duplicates_below(value, path)
+                .into_iter()
+                .for_each(|text| found.add(text));
+            if found.texts.len() >= MAX_FINDINGS {
+                found.texts.truncate(MAX_FINDINGS);
+                return found.texts;
+            }
         }
     }
-    let mut seen = HashSet::with_capacity(found.len());
-    found.retain(|text| seen.insert(text.clone()));
-    found.truncate(MAX_FINDINGS);
-    found
+    found.texts
+}
+
+/// Findings, each once.
+#[derive(Default)]
+struct Findings {
+    texts: Vec<String>,
+    seen: HashSet<String>,
+}
+
+impl Findings {
+    fn add(&mut self, text: String) {
+        if self.seen.insert(text.clone()) {
+            self.texts.push(text);
+        }
+    }
 }
 
 /// Runs one operation; `None` if it does not apply.
 fn run<'t>(document: &mut Node<'t>, operation: Value<'t>, budget: &mut Budget) -> Option<()> {
+    step();
     let text = |name: &str| operation.get(name).and_then(Value::as_str);
     let path = text("path");
     let value = || operation.get("value").map_or(Node::Null, Node::Parsed);
     match &*text("op")? {
         "add" => {
             let (container, key) = find(document, &path?)?;
-            add(container, &key, value())
+            add(container, &key, value(), budget)
         }
         "remove" => {
             let (container, key) = find(document, &path?)?;
-            take(container, &key).map(drop)
+            take(container, &key, budget).map(drop)
         }
         "replace" => {
             let path = path?;
@@ -160,7 +201,7 @@ fn run<'t>(document: &mut Node<'t>, operation: Value<'t>, budget: &mut Budget) -
         }
         "move" => {
             let (container, key) = find(document, &text("from")?)?;
-            let value = take(container, &key)?;
+            let value = take(container, &key, budget)?;
             insert(document, &path?, value, budget)
         }
         "copy" => {
@@ -177,16 +218,17 @@ fn run<'t>(document: &mut Node<'t>, operation: Value<'t>, budget: &mut Budget) -
         "test" => {
             let path = path?;
             let wanted = value();
-            let equal = if path.is_empty() {
-                equal(document, &wanted)
+            let found = if path.is_empty() {
+                document
             } else {
                 let (container, key) = find(document, &path)?;
                 match get(container, &key)? {
-                    Found::Node(found) => equal(found, &wanted),
-                    Found::Missing => wanted.is_null(),
+                    Found::Node(found) => found,
+                    Found::Missing => return wanted.is_null().then_some(()),
                 }
             };
-            equal.then_some(())
+            budget.visit(size(found))?;
+            equal(found, &wanted).then_some(())
         }
         _ => None,
     }
@@ -242,10 +284,12 @@ fn index(key: &str, length: usize) -> Option<usize> {
 fn insert<'t>(document: &mut Node<'t>, path: &str, value: Node<'t>, budget: &mut Budget) -> Option<()> {
     budget.insert(&value, path.matches('/').count())?;
     let (container, key) = find(document, path)?;
-    add(container, &key, value)
+    add(container, &key, value, budget)
 }
 
-fn add<'t>(container: &mut Node<'t>, key: &str, value: Node<'t>) -> Option<()> {
+fn add<'t>(container: &mut Node<'t>, key: &str, value: Node<'t>, budget: &mut Budget) -> Option<()> {
+    // `find` has made it changeable.
+    budget.shift(container, key)?;
     if let Some(entries) = container.object() {
         set(entries, key.to_owned().into(), value);
         return Some(());
@@ -271,7 +315,8 @@ fn replace<'t>(container: &mut Node<'t>, key: &str, value: Node<'t>) -> Option<(
     Some(())
 }
 
-fn take<'t>(container: &mut Node<'t>, key: &str) -> Option<Node<'t>> {
+fn take<'t>(container: &mut Node<'t>, key: &str, budget: &mut Budget) -> Option<Node<'t>> {
+    budget.shift(container, key)?;
     if let Some(entries) = container.object() {
         return remove(entries, key);
     }
@@ -280,12 +325,20 @@ fn take<'t>(container: &mut Node<'t>, key: &str) -> Option<Node<'t>> {
     Some(items.remove(at))
 }
 
-/// How many nodes a value has, changed parts counted one by one.
+/// So many bytes of a text are compared in the time that it takes to look at a node.
+const COMPARED: usize = 8;
+
+/// What it takes to look at all of a value.
 fn size(node: &Node<'_>) -> usize {
     match node {
         Node::Null => 1,
-        Node::Parsed(value) => value.size(),
-        Node::Object(entries) => 1 + entries.iter().map(|(_, node)| size(node)).sum::<usize>(),
+        Node::Parsed(value) => 1 + value.raw().len() / COMPARED,
+        Node::Object(entries) => {
+            1 + entries
+                .iter()
+                .map(|(key, node)| key.len() / COMPARED + size(node))
+                .sum::<usize>()
+        }
         Node::Array(items) => 1 + items.iter().map(size).sum::<usize>(),
     }
 }

@@ -2,10 +2,11 @@
 
 use super::{
     MAX_DEPTH, PatchError, check_depth,
-    document::{Node, get, remove, set},
+    document::{Entries, Node, get, remove, set},
 };
 use crate::codec::FieldValidation;
 use crate::json::{Kind, Tape, Value, canonical};
+use crate::steps::step;
 
 /// Applies a merge patch.
 pub(super) fn apply(current: &Tape<'_>, patch: &[u8], validation: FieldValidation) -> Result<Vec<u8>, PatchError> {
@@ -47,11 +48,12 @@ fn merge<'t>(target: &mut Node<'t>, patch: Value<'t>, depth: usize) -> Result<()
         return Err(PatchError::too_deep());
     }
     if target.object().is_none() {
-        *target = Node::Object(Vec::new());
+        *target = Node::Object(Entries::new());
     }
     let Some(entries) = target.object() else { return Ok(()) };
     // The last of duplicates is all that there is.
     for (key, value) in canonical::sorted_entries(patch) {
+        step();
         let key = key.as_str().unwrap_or_default();
         match value.kind() {
             Kind::Null => {
@@ -62,7 +64,7 @@ fn merge<'t>(target: &mut Node<'t>, patch: Value<'t>, depth: usize) -> Result<()
                     merge(old, value, depth + 1)?;
                 } else {
                     // A new object loses its nulls too.
-                    let mut new = Node::Object(Vec::new());
+                    let mut new = Node::Object(Entries::new());
                     merge(&mut new, value, depth + 1)?;
                     set(entries, key, new);
                 }

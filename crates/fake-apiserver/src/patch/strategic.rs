@@ -17,10 +17,11 @@ use std::borrow::Cow;
 
 use self::lists::{Merge, merge_lists, set_element_orders};
 use self::value::{GoKind, Verb, kind, scalar, shown};
-use super::document::{Node, get, remove, set};
+use super::document::{Entries, Node, get, remove, set};
 use super::{MAX_DEPTH, PatchError, check_depth};
 use crate::codec::{GoType, Strategy};
 use crate::json::{Kind, Tape};
+use crate::steps::step;
 
 const DIRECTIVE: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
@@ -55,7 +56,7 @@ fn run<'t>(current: &'t Tape<'t>, patch: &'t Tape<'t>, of: GoType) -> Result<(No
     };
     let mut left = match root.kind() {
         Kind::Object => Node::Parsed(root),
-        Kind::Null => Node::Object(Vec::new()),
+        Kind::Null => Node::Object(Entries::new()),
         kind => return Err(bad(kind.go_name().to_owned(), "map[string]interface {}")),
     };
     if let Some(number) = patch.too_large_number() {
@@ -114,7 +115,7 @@ fn merge_maps<'t>(
                 patch.remove_member(DIRECTIVE);
                 Ok(patch.clone())
             }
-            Some("delete") => Ok(Node::Object(Vec::new())),
+            Some("delete") => Ok(Node::Object(Entries::new())),
             _ => Err(unknown_directive(&directive, patch)),
         };
     }
@@ -151,13 +152,14 @@ fn list_of<'n>(name: &'n str, directive: &str) -> Result<Option<&'n str>, PatchE
 
 /// Merges one member of a map of the patch.
 fn merge_member<'t>(
-    entries: &mut Vec<(Cow<'t, str>, Node<'t>)>,
+    entries: &mut Entries<'t>,
     name: Cow<'t, str>,
     value: &mut Node<'t>,
     of: GoType,
     merge: Merge,
     depth: usize,
 ) -> Result<(), PatchError> {
+    step();
     let kind_of = kind(value);
     if kind_of == GoKind::Nil {
         remove(entries, &name);
@@ -211,7 +213,7 @@ fn retain_keys(original: &mut Node<'_>, patch: &mut Node<'_>) -> Result<(), Patc
         }
     }
     if let Some(entries) = original.object() {
-        entries.retain(|(name, _)| retained.contains(&**name));
+        entries.retain(|name, _| retained.contains(&**name));
     }
     Ok(())
 }
@@ -239,7 +241,7 @@ fn strip(node: &mut Node<'_>) -> bool {
         if get(entries, DIRECTIVE).is_some() {
             return false;
         }
-        entries.retain_mut(|(_, node)| strip(node));
+        entries.retain(|_, node| strip(node));
     } else if let Some(items) = node.array() {
         items.retain_mut(strip);
     }

@@ -5,8 +5,9 @@
 //! object, with the one that it replaces. `types` is what is known of expressions without running them, `value` the objects
 //! as expressions see them.
 //!
-//! The cost of rules is not estimated, and not limited but by the size of objects.
+//! What rules cost is not estimated, but `meter` counts it and stops them.
 
+mod meter;
 mod types;
 mod value;
 
@@ -14,12 +15,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use kube_cel::cel::{ExecutionError, Program, Value as CelValue};
 
-use super::check::{Correlation, correlated};
+use super::check::{Correlation, Parts};
 use super::value_schema::{Rule, ValueSchema};
-use super::{NOWHERE, child, path_in, shown};
+use super::{Found, NOWHERE, Place, child, path_in, shown};
 use crate::json::{Kind, Value};
+use crate::steps::step;
 use crate::validation::{ErrorKind, FieldError};
 
+pub(crate) use meter::Budget;
+use meter::{Metered, Spent};
 use value::Values;
 
 /// Longer rules are refused: reading them recurses.
@@ -32,8 +36,8 @@ const MAX_MESSAGE: usize = 5 * 1024;
 /// A rule that is ready.
 #[derive(Debug)]
 pub(crate) struct Compiled {
-    program: Program,
-    message: Option<Program>,
+    program: Metered,
+    message: Option<Metered>,
     /// Whether it compares with an older value.
     pub(crate) uses_old: bool,
 }
@@ -89,35 +93,38 @@ fn compile_here(rule: &Rule, schema: &ValueSchema, is_root: bool) -> Result<Comp
         _ => Some(parse(&rule.message_expression, types::Wanted::Text).map_err(refuse(true))?),
     };
     let uses_old = program.references().has_variable("oldSelf");
+    let metered = |program: &Program| Metered::new(program.expression());
     Ok(Compiled {
-        program,
-        message,
+        program: metered(&program),
+        message: message.as_ref().map(metered),
         uses_old,
     })
 }
 
-/// What is wrong with an object by its rules, given the one that it replaces.
+/// What is wrong with an object by its rules, given the one that it replaces, as far as the budget reaches.
 pub(crate) fn validate(
     schema: &ValueSchema,
     value: Value<'_>,
     old: Option<Value<'_>>,
-    path: &str,
+    path: &Place<'_>,
     correlation: Option<Correlation<'_>>,
     is_root: bool,
+    budget: &mut Budget,
 ) -> Vec<FieldError> {
     if !schema.has_rules() {
         return Vec::new();
     }
     let mut walk = Walk {
         values: Values::new(),
-        errors: Vec::new(),
+        found: Found::default(),
+        budget,
     };
     let ratchet = Ratchet {
         own: correlation,
         above: None,
     };
     walk.node(schema, value, old, path, ratchet, is_root);
-    walk.errors
+    walk.found.into_errors()
 }
 
 /// Where what was wrong before and has not changed is not told again.
@@ -134,10 +141,11 @@ impl<'t> Ratchet<'t> {
         self.own.or(self.above).is_some_and(|both| both.unchanged())
     }
 
-    fn below(self, of: impl FnOnce(Correlation<'t>) -> Option<Correlation<'t>>) -> Self {
+    /// The one of a part of the value, which may replace an older one.
+    fn below(self, part: Option<Correlation<'t>>) -> Self {
         match self.own {
             Some(own) => Self {
-                own: of(own),
+                own: part,
                 above: Some(own),
             },
             None => self,
@@ -145,55 +153,52 @@ impl<'t> Ratchet<'t> {
     }
 }
 
-struct Walk {
+struct Walk<'b> {
     values: Values,
-    errors: Vec<FieldError>,
+    found: Found,
+    budget: &'b mut Budget,
 }
 
-impl Walk {
+impl Walk<'_> {
     fn node<'t>(
         &mut self,
         schema: &ValueSchema,
         value: Value<'t>,
         old: Option<Value<'t>>,
-        path: &str,
+        path: &Place<'_>,
         ratchet: Ratchet<'t>,
         is_root: bool,
     ) {
-        if value.is_null() || !schema.has_rules() {
+        if self.budget.is_spent() || value.is_null() || !schema.has_rules() {
             return;
         }
+        step();
         if !schema.rules.is_empty() {
             self.rules(schema, value, old.filter(|old| !old.is_null()), path, ratchet, is_root);
         }
+        let before = Parts::of(schema, old);
+        let both = ratchet.own.map(|own| own.parts());
         match value.kind() {
             Kind::Array => {
                 let Some(of_item) = schema.item() else { return };
                 for (index, item) in value.items().enumerate() {
-                    let old = old.and_then(|old| correlated(schema, old, item));
-                    let ratchet = ratchet.below(|both| both.item(item));
-                    self.node(
-                        of_item,
-                        item,
-                        old,
-                        &format!("{path}[{index}]"),
-                        ratchet,
-                        of_item.embedded,
-                    );
+                    let old = before.item(item);
+                    let ratchet = ratchet.below(both.as_ref().and_then(|both| both.with_item(item)));
+                    self.node(of_item, item, old, &path.index(index), ratchet, of_item.embedded);
                 }
             }
             Kind::Object => {
                 for (name, below) in crate::json::canonical::sorted_entries(value) {
                     let name = name.as_str().unwrap_or_default();
                     let (of_field, path) = match (schema.properties.get(&*name), schema.value()) {
-                        (Some(property), _) => (property, child(path, &name)),
-                        (None, Some(of_value)) => (of_value, format!("{path}[{name}]")),
+                        (Some(property), _) => (property, path.field(&name)),
+                        (None, Some(of_value)) => (of_value, path.entry(&name)),
                         (None, None) => continue,
                     };
-                    let old = old.and_then(|old| old.get(&name));
                     let is_of_type = is_root && matches!(&*name, "apiVersion" | "kind");
-                    let ratchet = ratchet.below(|both| both.field(&name).filter(|_| !is_of_type));
-                    self.node(of_field, below, old, &path, ratchet, of_field.embedded);
+                    let both = both.as_ref().filter(|_| !is_of_type);
+                    let ratchet = ratchet.below(both.and_then(|both| both.with_field(&name, below)));
+                    self.node(of_field, below, before.field(&name), &path, ratchet, of_field.embedded);
                 }
             }
             _ => {}
@@ -205,11 +210,10 @@ impl Walk {
         schema: &ValueSchema,
         value: Value<'_>,
         old: Option<Value<'_>>,
-        path: &str,
+        path: &Place<'_>,
         ratchet: Ratchet<'_>,
         is_root: bool,
     ) {
-        let field = if path.is_empty() { NOWHERE } else { path };
         let compiled = schema.compiled_rules(is_root);
         let own = self.values.of(value, Some(schema), is_root);
         let before = old.map(|old| self.values.of(old, Some(schema), is_root));
@@ -223,8 +227,7 @@ impl Walk {
             let compiled = match compiled {
                 Ok(compiled) => compiled,
                 Err(refusal) => {
-                    let text = format!("\"{}\": rule compile error: {}", schema.kind, refusal.text);
-                    self.errors.push(FieldError::new(ErrorKind::Invalid, field, &text));
+                    self.fails(schema, path, &format!("rule compile error: {}", refusal.text));
                     continue;
                 }
             };
@@ -232,22 +235,32 @@ impl Walk {
             if compiled.uses_old && before.is_none() && !is_optional {
                 continue;
             }
-            let old = before.clone();
-            let failed = match self.values.run(&compiled.program, own.clone(), old, is_optional) {
-                Ok(CelValue::Bool(true)) => continue,
-                Ok(CelValue::Bool(false)) => None,
-                Ok(_) => Some("cel expression must evaluate to a bool".to_owned()),
-                Err(text) => Some(text),
+            let old = before.as_ref().filter(|_| compiled.uses_old);
+            let failed = match self.values.run(&compiled.program, &own, old, is_optional, self.budget) {
+                Ok(Ok(CelValue::Bool(true))) => continue,
+                Ok(Ok(CelValue::Bool(false))) => None,
+                Ok(Ok(_)) => Some("cel expression must evaluate to a bool".to_owned()),
+                Ok(Err(text)) => Some(text),
+                Err(Spent::Object) => {
+                    let why = "validation failed due to running out of cost budget";
+                    return self.fails(schema, path, &format!("{why}, {NO_MORE}"));
+                }
+                Err(Spent::Rule) => {
+                    let why = "'operation cancelled: actual cost limit exceeded'";
+                    let of_rule = format!("due to call cost exceeds limit for rule: {rule_text}");
+                    return self.fails(schema, path, &format!("{why}: {NO_MORE} {of_rule}"));
+                }
             };
             if let Some(text) = failed {
-                let text = format!("\"{}\": {text} evaluating rule: {rule_text}", schema.kind);
-                self.errors.push(FieldError::new(ErrorKind::Invalid, field, &text));
+                self.fails(schema, path, &format!("{text} evaluating rule: {rule_text}"));
                 continue;
             }
             let own_text = compiled.message.as_ref().and_then(|message| {
-                let text = self.values.run(message, own.clone(), before.clone(), is_optional);
+                let text = self
+                    .values
+                    .run(message, &own, before.as_ref(), is_optional, self.budget);
                 match text {
-                    Ok(CelValue::String(text)) => good_message(&text),
+                    Ok(Ok(CelValue::String(text))) => good_message(&text),
                     _ => None,
                 }
             });
@@ -255,15 +268,37 @@ impl Walk {
                 "" => format!("failed rule: {}", rule.rule.trim()),
                 message => message.to_owned(),
             });
-            let of_field = match path_in(schema, &rule.field_path, true) {
-                Ok((below, _)) if !rule.field_path.is_empty() => child(path, &below),
-                _ => field.to_owned(),
-            };
-            let mut error = finding(rule, schema, value, of_field, &detail);
-            error.spared = !compiled.uses_old && ratchet.spares();
-            self.errors.push(error);
+            let spared = !compiled.uses_old && ratchet.spares();
+            self.found.add(path, |path| {
+                let of_field = match path_in(schema, &rule.field_path, true) {
+                    Ok((below, _)) if !rule.field_path.is_empty() => child(&path, &below),
+                    _ => or_nowhere(path),
+                };
+                let mut error = finding(rule, schema, value, of_field, &detail);
+                error.spared = spared;
+                error
+            });
+            if self.budget.is_spent() {
+                return;
+            }
         }
     }
+
+    /// Tells of a rule that says nothing of the value.
+    fn fails(&mut self, schema: &ValueSchema, path: &Place<'_>, text: &str) {
+        self.found.add(path, |path| {
+            let text = format!("\"{}\": {text}", schema.kind);
+            FieldError::new(ErrorKind::Invalid, or_nowhere(path), &text)
+        });
+    }
+}
+
+/// What is said when rules are stopped.
+const NO_MORE: &str = "no further validation rules will be run";
+
+/// The path as findings name it.
+fn or_nowhere(path: String) -> String {
+    if path.is_empty() { NOWHERE.to_owned() } else { path }
 }
 
 /// A text that an expression has made, if it may stand in a finding.

@@ -4,15 +4,21 @@
 //!
 //! The real server runs a chain of validators over each value and counts how many were content: where a value must be of one of
 //! several schemas and is of none, it tells the findings of the one with the highest count. So the counts are kept here
-//! too ([`Outcome`]). An update does not tell what was wrong before and has not changed since: a [`Correlation`] is a value
+//! too ([`Outcome`]). A value is first asked only whether it is good; what is wrong with a bad one is worded in a second walk. An update does not tell what was wrong before and has not changed since: a [`Correlation`] is a value
 //! with the one that it replaces, wherever the two can be said to be one; lists are compared item by item by their keys only.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
 
 use super::formats;
 use super::value_schema::{Additional, Json, ValueSchema};
-use super::{NOWHERE, shown};
+use super::{NOWHERE, Place, shown};
 use crate::gotext::{go_float, go_quote};
 use crate::json::{Kind, Value, canonical};
+use crate::steps::step;
 use crate::structured::equal;
+use crate::told::{Text, Told};
 use crate::validation::{ErrorKind, FieldError};
 
 /// A value and the one that it replaces.
@@ -30,88 +36,166 @@ impl<'t> Correlation<'t> {
         equal(self.new, self.old)
     }
 
-    /// The two values of a field.
-    pub(crate) fn field(&self, name: &str) -> Option<Correlation<'t>> {
+    /// What of the old value belongs to a part of the new one, by the schema of both.
+    pub(super) fn parts(&self) -> Parts<'t> {
+        Parts::of(self.schema, Some(self.old))
+    }
+}
+
+/// The parts of an old value, to be found by what tells them apart.
+pub(super) struct Parts<'t> {
+    schema: &'t ValueSchema,
+    fields: HashMap<Cow<'t, str>, Value<'t>>,
+    /// The items of a list by their keys.
+    items: HashMap<Vec<u8>, Value<'t>>,
+}
+
+impl<'t> Parts<'t> {
+    /// The parts of a value of a schema; none of no value. Of items with the same keys the first one counts.
+    pub(super) fn of(schema: &'t ValueSchema, old: Option<Value<'t>>) -> Self {
+        let mut parts = Self {
+            schema,
+            fields: HashMap::new(),
+            items: HashMap::new(),
+        };
+        match old.map(|old| (old, old.kind())) {
+            Some((old, Kind::Object)) => {
+                let fields = old.entries();
+                parts.fields = fields
+                    .map(|(key, value)| (key.as_str().unwrap_or_default(), value))
+                    .collect();
+            }
+            Some((old, Kind::Array)) if schema.list_type.as_deref() == Some("map") => {
+                for item in old.items().filter(|item| item.kind() == Kind::Object) {
+                    step();
+                    parts.items.entry(keys_of(schema, item)).or_insert(item);
+                }
+            }
+            _ => {}
+        }
+        parts
+    }
+
+    /// The old value of a field.
+    pub(super) fn field(&self, name: &str) -> Option<Value<'t>> {
+        self.fields.get(name).copied()
+    }
+
+    /// The old item that has the keys of this one.
+    pub(super) fn item(&self, item: Value<'_>) -> Option<Value<'t>> {
+        if self.items.is_empty() || item.kind() != Kind::Object {
+            return None;
+        }
+        self.items.get(&keys_of(self.schema, item)).copied()
+    }
+
+    /// A field and what it replaces.
+    pub(super) fn with_field(&self, name: &str, new: Value<'t>) -> Option<Correlation<'t>> {
         Some(Correlation {
-            new: self.new.get(name)?,
-            old: self.old.get(name)?,
+            new,
+            old: self.field(name)?,
             schema: self.schema.property(name)?,
         })
     }
 
-    /// The two items of a list that is told apart by keys.
-    pub(crate) fn item(&self, item: Value<'t>) -> Option<Correlation<'t>> {
-        let schema = self.schema.item()?;
-        let old = correlated(self.schema, self.old, item)?;
-        Some(Correlation { new: item, old, schema })
+    /// An item and what it replaces.
+    pub(super) fn with_item(&self, new: Value<'t>) -> Option<Correlation<'t>> {
+        Some(Correlation {
+            new,
+            old: self.item(new)?,
+            schema: self.schema.item()?,
+        })
     }
 }
 
-/// The item of an old list that has the same keys.
-pub(crate) fn correlated<'t>(list: &ValueSchema, old: Value<'t>, item: Value<'_>) -> Option<Value<'t>> {
-    if list.list_type.as_deref() != Some("map") || item.kind() != Kind::Object {
-        return None;
+/// The keys of an item of a list: equal ones are equal bytes.
+fn keys_of(list: &ValueSchema, item: Value<'_>) -> Vec<u8> {
+    let mut keys = Vec::new();
+    for key in &list.list_keys {
+        if let Some(value) = item.get(key) {
+            // Numbers out of range are refused before.
+            let _ = canonical::write(&mut keys, value);
+        }
+        keys.push(b',');
     }
-    old.items().find(|old| {
-        old.kind() == Kind::Object
-            && list.list_keys.iter().all(|key| match (old.get(key), item.get(key)) {
-                (Some(old), Some(new)) => equal(old, new),
-                (None, None) => true,
-                _ => false,
-            })
-    })
+    keys
 }
 
-/// What is wrong with a value at a path, whose findings are told below `base`.
+/// What is wrong with a value, told as found at `base`.
 pub(crate) fn check(
     schema: &ValueSchema,
     value: Value<'_>,
-    base: &str,
+    base: &Place<'_>,
     correlation: Option<Correlation<'_>>,
 ) -> Vec<FieldError> {
-    let checker = Checker { base };
-    let outcome = checker.node(schema, value, "", correlation);
-    outcome.findings.into_iter().map(|finding| finding.error).collect()
+    let mut checker = Checker {
+        base,
+        telling: RefCell::new(None),
+    };
+    let root = Place::from("");
+    // Most objects are good.
+    if checker.node(schema, value, &root, correlation).valid {
+        return Vec::new();
+    }
+    checker.telling = RefCell::new(Some(Telling::default()));
+    checker.node(schema, value, &root, correlation);
+    let telling = checker.telling.take().unwrap_or_default();
+    let mut findings = telling.findings;
+    findings.extend(FieldError::rest(&telling.told));
+    findings
 }
 
-/// One finding: what clients read, and the text that tells it from others.
-struct Finding {
+/// The findings that are told.
+#[derive(Default)]
+struct Telling {
+    findings: Vec<FieldError>,
+    /// Their texts, by which one is told from others.
+    seen: HashSet<String>,
+    told: Told,
+}
+
+/// What clients read of a finding after its field, and the text that tells it from others.
+struct Words {
+    detail: String,
     text: String,
-    error: FieldError,
+}
+
+impl Words {
+    /// Those of a finding whose text follows the value.
+    fn of_value(value: &str, text: String) -> Self {
+        Self {
+            detail: format!("{value}: {text}"),
+            text,
+        }
+    }
+}
+
+impl Text for (Words, FieldError) {
+    fn size(&self) -> usize {
+        self.0.text.len() + self.1.size()
+    }
 }
 
 /// What a validator has found, and how many were content.
-#[derive(Default)]
+#[derive(Clone, Copy)]
 struct Outcome {
-    findings: Vec<Finding>,
+    valid: bool,
     content: usize,
 }
 
-impl Outcome {
-    fn is_valid(&self) -> bool {
-        self.findings.is_empty()
-    }
-
-    fn add(&mut self, finding: Finding) {
-        if !self.findings.iter().any(|known| known.text == finding.text) {
-            self.findings.push(finding);
-        }
-    }
-
-    fn merge(&mut self, other: Outcome) {
-        self.content += other.content;
-        for finding in other.findings {
-            self.add(finding);
+impl Default for Outcome {
+    fn default() -> Self {
+        Self {
+            valid: true,
+            content: 0,
         }
     }
 }
 
-impl From<Finding> for Outcome {
-    fn from(finding: Finding) -> Self {
-        Self {
-            findings: vec![finding],
-            content: 0,
-        }
+impl Outcome {
+    fn merge(&mut self, other: Outcome) {
+        self.valid &= other.valid;
+        self.content += other.content;
     }
 }
 
@@ -167,42 +251,66 @@ fn type_of(value: Value<'_>) -> (&'static str, &'static str) {
 }
 
 struct Checker<'a> {
-    base: &'a str,
+    base: &'a Place<'a>,
+    /// What was found; nothing while it is only asked whether a value is good.
+    telling: RefCell<Option<Telling>>,
 }
 
 impl Checker<'_> {
     /// The field that a finding about a path names.
-    fn field(&self, path: &str) -> String {
-        let path = path.strip_prefix('.').unwrap_or(path);
-        match (self.base, path) {
-            ("", "") => NOWHERE.to_owned(),
-            (base, "") => base.to_owned(),
-            (base, path) => super::child(base, path),
+    fn field(&self, path: &Place<'_>) -> String {
+        let path = path.to_string();
+        let path = path.strip_prefix('.').unwrap_or(&path);
+        match (self.base.is_root(), path) {
+            (true, "") => NOWHERE.to_owned(),
+            (true, path) => path.to_owned(),
+            (false, "") => self.base.to_string(),
+            (false, path) => format!("{}.{path}", self.base),
         }
     }
 
-    fn finding(&self, kind: ErrorKind, path: &str, detail: &str, text: String) -> Finding {
-        Finding {
-            error: FieldError::new(kind, self.field(path), detail),
-            text,
+    /// A finding about a place, which is worded only if it is told.
+    fn found(&self, kind: ErrorKind, path: &Place<'_>, word: impl FnOnce() -> Words) -> Outcome {
+        if let Some(telling) = &mut *self.telling.borrow_mut() {
+            let finding = telling.told.word(|| {
+                let words = word();
+                let error = FieldError::new(kind, self.field(path), &words.detail);
+                (words, error)
+            });
+            if let Some((words, error)) = finding
+                && telling.seen.insert(words.text)
+            {
+                telling.findings.push(error);
+            }
+        }
+        Outcome {
+            valid: false,
+            content: 0,
         }
     }
 
-    /// A finding whose text follows the value.
-    fn invalid(&self, path: &str, value: &str, text: String) -> Finding {
-        let detail = format!("{value}: {text}");
-        self.finding(ErrorKind::Invalid, path, &detail, text)
+    fn invalid(&self, path: &Place<'_>, word: impl FnOnce() -> Words) -> Outcome {
+        self.found(ErrorKind::Invalid, path, word)
     }
 
     /// A finding about no field.
-    fn general(&self, text: String) -> Finding {
-        self.invalid("", "\"\"", text)
+    fn general(&self, text: impl FnOnce() -> String) -> Outcome {
+        self.invalid(&Place::from(""), || Words::of_value("\"\"", text()))
     }
 
-    fn wrong_type(&self, path: &str, wanted: &str, found: &str) -> Finding {
-        let text = format!("{path} in body must be of type {wanted}: {}", go_quote(found));
-        let detail = format!("{}: {text}", go_quote(found));
-        self.finding(ErrorKind::TypeInvalid, path, &detail, text)
+    fn wrong_type(&self, path: &Place<'_>, wanted: &str, found: &str) -> Outcome {
+        self.found(ErrorKind::TypeInvalid, path, || {
+            let text = format!("{path} in body must be of type {wanted}: {}", go_quote(found));
+            Words::of_value(&go_quote(found), text)
+        })
+    }
+
+    /// What is found where nothing is told of it.
+    fn silently(&self, run: impl FnOnce() -> Outcome) -> Outcome {
+        let telling = self.telling.take();
+        let outcome = run();
+        self.telling.replace(telling);
+        outcome
     }
 
     /// Checks a value; what was wrong before and has not changed is not told.
@@ -210,12 +318,21 @@ impl Checker<'_> {
         &self,
         schema: &ValueSchema,
         value: Value<'_>,
-        path: &str,
+        path: &Place<'_>,
         correlation: Option<Correlation<'_>>,
     ) -> Outcome {
-        let mut outcome = self.value(schema, value, path, correlation);
-        if !outcome.is_valid() && correlation.is_some_and(|both| both.unchanged()) {
-            outcome.findings.clear();
+        let run = || self.value(schema, value, path, correlation);
+        let is_telling = self.telling.borrow().is_some();
+        let unchanged = || correlation.is_some_and(|both| both.unchanged());
+        if is_telling && unchanged() {
+            return Outcome {
+                valid: true,
+                ..self.silently(run)
+            };
+        }
+        let mut outcome = run();
+        if !outcome.valid && !is_telling && unchanged() {
+            outcome.valid = true;
         }
         outcome
     }
@@ -224,9 +341,10 @@ impl Checker<'_> {
         &self,
         schema: &ValueSchema,
         value: Value<'_>,
-        path: &str,
+        path: &Place<'_>,
         correlation: Option<Correlation<'_>>,
     ) -> Outcome {
+        step();
         let mut outcome = Outcome::default();
         if value.is_null() {
             outcome.merge(self.of_type(schema, value, path));
@@ -266,7 +384,7 @@ impl Checker<'_> {
         outcome
     }
 
-    fn of_type(&self, schema: &ValueSchema, value: Value<'_>, path: &str) -> Outcome {
+    fn of_type(&self, schema: &ValueSchema, value: Value<'_>, path: &Place<'_>) -> Outcome {
         let content = Outcome {
             content: 1,
             ..Outcome::default()
@@ -275,7 +393,7 @@ impl Checker<'_> {
         let wanted = || types.join(",");
         if value.is_null() {
             if !types.is_empty() && !schema.nullable {
-                return self.wrong_type(path, &wanted(), "null").into();
+                return self.wrong_type(path, &wanted(), "null");
             }
             return content;
         }
@@ -287,140 +405,158 @@ impl Checker<'_> {
         let is_text_or_list = matches!(value.kind(), Kind::String | Kind::Array);
         let is_of_type = has(found) || as_integer || as_number;
         if !(is_text_or_list || format.is_empty() || is_of_type || found_format == format) {
-            return self.wrong_type(path, format, found_format).into();
+            return self.wrong_type(path, format, found_format);
         }
         let is_of_number = has("number") || has("integer");
         let is_left_to_format = is_text_or_list && !(is_of_number || format.is_empty());
         if !(is_of_type || is_left_to_format) {
-            return self.wrong_type(path, &wanted(), found).into();
+            return self.wrong_type(path, &wanted(), found);
         }
         content
     }
 
-    /// What `anyOf`, `oneOf`, `allOf` and `not` say.
+    /// What `anyOf`, `oneOf`, `allOf` and `not` say. Alternatives are first tried in silence: only one of them is told of.
     fn combined(
         &self,
         schema: &ValueSchema,
         value: Value<'_>,
-        path: &str,
+        path: &Place<'_>,
         correlation: Option<Correlation<'_>>,
     ) -> Outcome {
         let mut outcome = Outcome::default();
         let each = |schema: &ValueSchema| self.value(schema, value, path, correlation);
-        let quoted = go_quote(path);
+        let tried = |schema: &ValueSchema| self.silently(|| each(schema));
+        let must = |what: &str| format!("{} must {what}", go_quote(&path.to_string()));
+        // Only who is told needs it once more.
+        let told = |best: &(&ValueSchema, Outcome)| {
+            if self.telling.borrow().is_some() {
+                each(best.0);
+            }
+        };
         if !schema.any_of.is_empty() {
-            let mut best: Option<Outcome> = None;
+            let mut best: Option<(&ValueSchema, Outcome)> = None;
             for schema in &schema.any_of {
-                let found = each(schema);
-                let ends = found.is_valid();
-                if ends || best.as_ref().is_none_or(|best| found.content > best.content) {
-                    best = Some(found);
+                let found = tried(schema);
+                if found.valid || best.is_none_or(|(_, best)| found.content > best.content) {
+                    best = Some((schema, found));
                 }
-                if ends {
+                if found.valid {
                     break;
                 }
             }
-            if best.as_ref().is_some_and(|best| !best.is_valid()) {
-                outcome.add(self.general(format!("{quoted} must validate at least one schema (anyOf)")));
+            if let Some(best) = best {
+                if !best.1.valid {
+                    self.general(|| must("validate at least one schema (anyOf)"));
+                    told(&best);
+                }
+                outcome.merge(best.1);
             }
-            outcome.merge(best.unwrap_or_default());
         }
         if !schema.one_of.is_empty() {
-            let (mut valid, mut best, mut first): (usize, Option<Outcome>, Option<Outcome>) = (0, None, None);
+            let (mut valid, mut best, mut first): (usize, Option<(&ValueSchema, Outcome)>, Option<Outcome>) =
+                (0, None, None);
             for schema in &schema.one_of {
-                let found = each(schema);
-                if found.is_valid() {
+                let found = tried(schema);
+                if found.valid {
                     valid += 1;
                     best = None;
                     first.get_or_insert(found);
-                } else if valid == 0 && best.as_ref().is_none_or(|best| found.content > best.content) {
-                    best = Some(found);
+                } else if valid == 0 && best.is_none_or(|(_, best)| found.content > best.content) {
+                    best = Some((schema, found));
                 }
             }
             if valid == 1 {
                 outcome.merge(first.unwrap_or_default());
             } else {
-                let how_many = match valid {
-                    0 => "Found none valid".to_owned(),
-                    valid => format!("Found {valid} valid alternatives"),
-                };
-                let text = format!("{quoted} must validate one and only one schema (oneOf). {how_many}");
-                outcome.add(self.general(text));
-                outcome.merge(best.unwrap_or_default());
+                outcome.merge(self.general(|| {
+                    let how_many = match valid {
+                        0 => "Found none valid".to_owned(),
+                        valid => format!("Found {valid} valid alternatives"),
+                    };
+                    must(&format!("validate one and only one schema (oneOf). {how_many}"))
+                }));
+                if let Some(best) = best {
+                    told(&best);
+                    outcome.merge(best.1);
+                }
             }
         }
         if !schema.all_of.is_empty() {
             let mut valid = 0;
             for schema in &schema.all_of {
                 let found = each(schema);
-                valid += usize::from(found.is_valid());
+                valid += usize::from(found.valid);
                 outcome.merge(found);
             }
             if valid != schema.all_of.len() {
                 let none = if valid == 0 { ". None validated" } else { "" };
-                outcome.add(self.general(format!("{quoted} must validate all the schemas (allOf){none}")));
+                outcome.merge(self.general(|| must(&format!("validate all the schemas (allOf){none}"))));
             }
         }
         if let Some(not) = &schema.not
-            && each(not).is_valid()
+            && tried(not).valid
         {
-            outcome.add(self.general(format!("{quoted} must not validate the schema (not)")));
+            outcome.merge(self.general(|| must("not validate the schema (not)")));
         }
         outcome.content += 1;
         outcome
     }
 
-    fn text(&self, schema: &ValueSchema, text: &str, path: &str) -> Outcome {
+    fn text(&self, schema: &ValueSchema, text: &str, path: &Place<'_>) -> Outcome {
         let length = i64::try_from(text.chars().count()).unwrap_or(i64::MAX);
         if let Some(max) = schema.max_length.filter(|max| length > *max) {
-            let text = format!("{path} in body should be at most {max} chars long");
-            let bytes = if max == 1 { "byte" } else { "bytes" };
-            let detail = if max >= 0 {
-                format!("may not be more than {max} {bytes}")
-            } else {
-                "value is too long".to_owned()
-            };
-            return self.finding(ErrorKind::TooLong, path, &detail, text).into();
+            return self.found(ErrorKind::TooLong, path, || {
+                let bytes = if max == 1 { "byte" } else { "bytes" };
+                let detail = if max >= 0 {
+                    format!("may not be more than {max} {bytes}")
+                } else {
+                    "value is too long".to_owned()
+                };
+                let text = format!("{path} in body should be at most {max} chars long");
+                Words { detail, text }
+            });
         }
+        let of_value = |word: &dyn Fn() -> String| {
+            self.invalid(path, || {
+                Words::of_value(&go_quote(text), format!("{path} in body should {}", word()))
+            })
+        };
         if let Some(min) = schema.min_length.filter(|min| length < *min) {
-            let why = format!("{path} in body should be at least {min} chars long");
-            return self.invalid(path, &go_quote(text), why).into();
-        }
-        if schema.pattern.is_empty() {
-            return Outcome::default();
+            return of_value(&|| format!("be at least {min} chars long"));
         }
         let pattern = &schema.pattern;
-        let wrong = match schema.pattern() {
-            Ok(regex) if regex.is_match(text) => return Outcome::default(),
-            Ok(_) => format!("'{pattern}'"),
-            Err(error) => format!("'{pattern}, but pattern is invalid: {error}'"),
-        };
-        let why = format!("{path} in body should match {wrong}");
-        self.invalid(path, &go_quote(text), why).into()
+        if pattern.is_empty() {
+            return Outcome::default();
+        }
+        match schema.pattern() {
+            Ok(regex) if regex.is_match(text) => Outcome::default(),
+            Ok(_) => of_value(&|| format!("match '{pattern}'")),
+            Err(error) => of_value(&|| format!("match '{pattern}, but pattern is invalid: {error}'")),
+        }
     }
 
-    fn formatted(&self, format: &str, text: &str, path: &str) -> Outcome {
+    fn formatted(&self, format: &str, text: &str, path: &Place<'_>) -> Outcome {
         if formats::fits(format, text) {
             return Outcome::default();
         }
-        self.wrong_type(path, format, text).into()
+        self.wrong_type(path, format, text)
     }
 
-    fn number(&self, schema: &ValueSchema, number: Number, value: Value<'_>, path: &str) -> Outcome {
+    fn number(&self, schema: &ValueSchema, number: Number, value: Value<'_>, path: &Place<'_>) -> Outcome {
         let mut outcome = Outcome::default();
-        let of_value = |text: String| self.invalid(path, &shown(value), text);
-        let no_bound = |number: Number, what: &str| out_of_range(schema, number, what, path);
-        if let Some(text) = no_bound(number, "Checked") {
-            outcome.add(self.general(text));
-        }
-        if let Some(factor) = schema.multiple_of {
-            let wrong = no_bound(Number::Float(factor), "MultipleOf");
-            let no_multiple = not_a_multiple(number, factor, wrong.is_none(), path);
-            if let Some(text) = wrong {
-                outcome.add(self.general(text));
+        let of_value = |word: &dyn Fn() -> String| self.invalid(path, || Words::of_value(&shown(value), word()));
+        let is_of_type = |number: Number| is_in_range(schema, number);
+        let no_bound = |number: Number, what: &str| {
+            if is_of_type(number) {
+                return Outcome::default();
             }
-            if let Some(text) = no_multiple {
-                outcome.add(of_value(text));
+            self.general(|| out_of_range(schema, what, path))
+        };
+        outcome.merge(no_bound(number, "Checked"));
+        if let Some(factor) = schema.multiple_of {
+            outcome.merge(no_bound(Number::Float(factor), "MultipleOf"));
+            if let Some(wrong) = not_a_multiple(number, factor, is_of_type(Number::Float(factor))) {
+                outcome.merge(of_value(&|| wrong.text(path)));
             }
         }
         for (bound, exclusive, side) in [
@@ -428,53 +564,65 @@ impl Checker<'_> {
             (schema.maximum, schema.exclusive_maximum, Side::Maximum),
         ] {
             let Some(bound) = bound else { continue };
-            let wrong = no_bound(Number::Float(bound), side.name());
-            let beyond = side.passed(number, bound, exclusive, wrong.is_none());
-            if let Some(text) = wrong {
-                outcome.add(self.general(text));
-            }
+            let beyond = side.passed(number, bound, exclusive, is_of_type(Number::Float(bound)));
+            outcome.merge(no_bound(Number::Float(bound), side.name()));
             if let Some(limit) = beyond {
                 let than = side.than(exclusive);
-                outcome.add(of_value(format!("{path} in body should be {than} {limit}")));
+                outcome.merge(of_value(&|| format!("{path} in body should be {than} {limit}")));
             }
         }
         outcome.content += 1;
         outcome
     }
 
-    fn list(&self, schema: &ValueSchema, list: Value<'_>, path: &str, correlation: Option<Correlation<'_>>) -> Outcome {
+    fn list(
+        &self,
+        schema: &ValueSchema,
+        list: Value<'_>,
+        path: &Place<'_>,
+        correlation: Option<Correlation<'_>>,
+    ) -> Outcome {
         let mut outcome = Outcome::default();
         let mut count = 0_i64;
+        let before = correlation.map(|both| both.parts());
         for (index, item) in list.items().enumerate() {
             count += 1;
             let Some(of_item) = schema.item() else { continue };
-            let path = format!("{path}[{index}]");
-            let both = correlation.and_then(|both| both.new.items().nth(index).and_then(|item| both.item(item)));
-            outcome.merge(match both {
+            let path = path.index(index);
+            outcome.merge(match before.as_ref().and_then(|before| before.with_item(item)) {
                 Some(both) => self.node(of_item, item, &path, Some(both)),
                 None => self.value(of_item, item, &path, None),
             });
         }
         if let Some(min) = schema.min_items.filter(|min| count < *min) {
-            let why = format!("{path} in body should have at least {min} items");
-            outcome.add(self.invalid(path, &count.to_string(), why));
+            outcome.merge(self.too_few(path, count, min, "items"));
         }
         if let Some(max) = schema.max_items.filter(|max| count > *max) {
-            outcome.add(self.too_many(path, count, max, "items"));
+            outcome.merge(self.too_many(path, count, max, "items"));
         }
         outcome.content += 1;
         outcome
     }
 
-    fn too_many(&self, path: &str, count: i64, max: i64, what: &str) -> Finding {
-        let items = if max == 1 { "item" } else { "items" };
-        let detail = format!("{count}: must have at most {max} {items}");
-        let text = format!("{path} in body should have at most {max} {what}");
-        self.finding(ErrorKind::TooMany, path, &detail, text)
+    fn too_few(&self, path: &Place<'_>, count: i64, min: i64, what: &str) -> Outcome {
+        self.invalid(path, || {
+            let text = format!("{path} in body should have at least {min} {what}");
+            Words::of_value(&count.to_string(), text)
+        })
+    }
+
+    fn too_many(&self, path: &Place<'_>, count: i64, max: i64, what: &str) -> Outcome {
+        self.found(ErrorKind::TooMany, path, || {
+            let items = if max == 1 { "item" } else { "items" };
+            Words {
+                detail: format!("{count}: must have at most {max} {items}"),
+                text: format!("{path} in body should have at most {max} {what}"),
+            }
+        })
     }
 
     /// Whether a value is among those that are listed.
-    fn listed(&self, schema: &ValueSchema, value: Value<'_>, path: &str) -> Outcome {
+    fn listed(&self, schema: &ValueSchema, value: Value<'_>, path: &Place<'_>) -> Outcome {
         if schema.values.is_empty() {
             return Outcome::default();
         }
@@ -485,37 +633,42 @@ impl Checker<'_> {
         if schema.values.iter().any(is) {
             return Outcome::default();
         }
-        let values: Vec<String> = schema.values.iter().map(|listed| go_quote(&plain(listed))).collect();
-        let detail = format!("{}: supported values: {}", shown(value), values.join(", "));
-        let text = format!("{path} in body should be one of {}", values.join(" "));
-        self.finding(ErrorKind::NotSupported, path, &detail, text).into()
+        self.found(ErrorKind::NotSupported, path, || {
+            let values: Vec<String> = schema.values.iter().map(|listed| go_quote(&plain(listed))).collect();
+            Words {
+                detail: format!("{}: supported values: {}", shown(value), values.join(", ")),
+                text: format!("{path} in body should be one of {}", values.join(" ")),
+            }
+        })
     }
 
     fn object(
         &self,
         schema: &ValueSchema,
         object: Value<'_>,
-        path: &str,
+        path: &Place<'_>,
         correlation: Option<Correlation<'_>>,
     ) -> Outcome {
         let mut outcome = Outcome::default();
         let entries = canonical::sorted_entries(object);
         let count = i64::try_from(entries.len()).unwrap_or(i64::MAX);
         if let Some(min) = schema.min_properties.filter(|min| count < *min) {
-            let why = format!("{path} in body should have at least {min} properties");
-            outcome.add(self.invalid(path, &count.to_string(), why));
+            outcome.merge(self.too_few(path, count, min, "properties"));
         }
         if let Some(max) = schema.max_properties.filter(|max| count > *max) {
-            outcome.add(self.too_many(path, count, max, "properties"));
+            outcome.merge(self.too_many(path, count, max, "properties"));
         }
-        let below = |name: &str, value: Value<'_>, schema: &ValueSchema, path: &str, is_root: bool| {
+        let is_root = path.is_root();
+        let before = correlation.map(|both| both.parts());
+        let below = |name: &str, value: Value<'_>, schema: &ValueSchema, path: &Place<'_>| {
             let is_of_type = is_root && matches!(name, "kind" | "apiVersion");
-            match correlation.filter(|_| !is_of_type).and_then(|both| both.field(name)) {
+            let before = before.as_ref().filter(|_| !is_of_type);
+            match before.and_then(|before| before.with_field(name, value)) {
                 Some(both) => self.node(schema, value, path, Some(both)),
                 None => self.value(schema, value, path, None),
             }
         };
-        let is_root = path.is_empty();
+        // Sorted by name.
         let names: Vec<_> = entries
             .iter()
             .map(|(name, value)| (name.as_str().unwrap_or_default(), *value))
@@ -526,26 +679,29 @@ impl Checker<'_> {
             }
             match &schema.additional_properties {
                 Some(Additional::Any(false)) => {
-                    let why = format!("{path}.{name} in body is a forbidden property");
-                    outcome.add(self.invalid(path, &go_quote(name), why));
+                    outcome.merge(self.invalid(path, || {
+                        let text = format!("{path}.{name} in body is a forbidden property");
+                        Words::of_value(&go_quote(name), text)
+                    }));
                 }
                 Some(Additional::Values(of_value)) => {
-                    outcome.merge(below(name, *value, of_value, &format!("{path}.{name}"), is_root));
+                    outcome.merge(below(name, *value, of_value, &path.member(name)));
                 }
                 _ => {}
             }
         }
         for (name, value) in &names {
             if let Some(property) = schema.properties.get(&**name) {
-                let path = super::child(path, name);
-                outcome.merge(below(name, *value, property, &path, is_root));
+                outcome.merge(below(name, *value, property, &path.field(name)));
             }
         }
         for name in &schema.required {
-            if !names.iter().any(|(there, _)| there == name) {
-                let path = format!("{path}.{name}");
-                let text = format!("{path} in body is required");
-                outcome.add(self.finding(ErrorKind::Required, &path, "", text));
+            if names.binary_search_by(|(there, _)| (**there).cmp(name)).is_err() {
+                let path = path.member(name);
+                outcome.merge(self.found(ErrorKind::Required, &path, || Words {
+                    detail: String::new(),
+                    text: format!("{path} in body is required"),
+                }));
             }
         }
         outcome
@@ -594,11 +750,9 @@ impl Side {
     }
 }
 
-/// Why a number is none of the type and format.
-fn out_of_range(schema: &ValueSchema, number: Number, what: &str, path: &str) -> Option<String> {
-    let types = types(schema);
-    let format = format(schema);
-    let fits = match (types.as_slice(), format) {
+/// Whether a number is one of the type and format.
+fn is_in_range(schema: &ValueSchema, number: Number) -> bool {
+    match (types(schema).as_slice(), format(schema)) {
         (["integer"], format) => match number {
             Number::Int(int) => format != "int32" || i32::try_from(int).is_ok(),
             #[expect(clippy::cast_possible_truncation, reason = "within the bounds that are looked at")]
@@ -610,16 +764,16 @@ fn out_of_range(schema: &ValueSchema, number: Number, what: &str, path: &str) ->
         },
         (["number"], "float") => number.as_float().abs() <= f64::from(f32::MAX),
         _ => true,
-    };
-    if fits {
-        return None;
     }
-    let kind = types.first().copied().unwrap_or_default();
-    Some(if format.is_empty() {
-        format!("{what} value must be of type {kind} (default format) in {path}")
-    } else {
-        format!("{what} value must be of type {kind} with format {format} in {path}")
-    })
+}
+
+/// What is said of a number that is not.
+fn out_of_range(schema: &ValueSchema, what: &str, path: &Place<'_>) -> String {
+    let kind = types(schema).first().copied().unwrap_or_default();
+    match format(schema) {
+        "" => format!("{what} value must be of type {kind} (default format) in {path}"),
+        format => format!("{what} value must be of type {kind} with format {format} in {path}"),
+    }
 }
 
 /// The types that a value may be of.
@@ -645,29 +799,42 @@ fn format(schema: &ValueSchema) -> &str {
     if known { &schema.format } else { "" }
 }
 
-/// Why a number is no multiple; compared as an integer if it is one and the factor is of the type.
-fn not_a_multiple(number: Number, factor: f64, is_of_type: bool, path: &str) -> Option<String> {
-    let no_multiple = |factor: &str| format!("{path} in body should be a multiple of {factor}");
-    let not_positive = |factor: &str| format!("factor MultipleOf declared for {path} must be positive: {factor}");
+/// Why a number is no multiple, with the factor.
+enum NoMultiple {
+    OfThis(String),
+    NotPositive(String),
+}
+
+impl NoMultiple {
+    fn text(&self, path: &Place<'_>) -> String {
+        match self {
+            Self::OfThis(factor) => format!("{path} in body should be a multiple of {factor}"),
+            Self::NotPositive(factor) => format!("factor MultipleOf declared for {path} must be positive: {factor}"),
+        }
+    }
+}
+
+/// Why a number is no multiple, if it is none; compared as an integer if it is one and the factor is of the type.
+fn not_a_multiple(number: Number, factor: f64, is_of_type: bool) -> Option<NoMultiple> {
     match number {
         #[expect(clippy::cast_possible_truncation, reason = "as Go does it")]
         Number::Int(int) if is_of_type => {
             let factor = factor as i64;
             if factor <= 0 {
-                return Some(not_positive(&factor.to_string()));
+                return Some(NoMultiple::NotPositive(factor.to_string()));
             }
-            (int % factor != 0).then(|| no_multiple(&factor.to_string()))
+            (int % factor != 0).then(|| NoMultiple::OfThis(factor.to_string()))
         }
         number => {
             if factor <= 0.0 {
-                return Some(not_positive(&go_float(factor)));
+                return Some(NoMultiple::NotPositive(go_float(factor)));
             }
             let times = if factor < 1.0 {
                 1.0 / factor * number.as_float()
             } else {
                 number.as_float() / factor
             };
-            (!is_integer(times)).then(|| no_multiple(&go_float(factor)))
+            (!is_integer(times)).then(|| NoMultiple::OfThis(go_float(factor)))
         }
     }
 }

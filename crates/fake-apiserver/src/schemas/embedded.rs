@@ -1,37 +1,39 @@
 //! What is wrong with objects inside of a custom resource: they have a type, and metadata as any object.
 
 use super::value_schema::ValueSchema;
-use super::{child, invalid, shown};
+use super::{Found, Place, child, invalid, shown};
 use crate::codec::embedded_metadata;
 use crate::json::{Kind, Value, canonical};
+use crate::steps::step;
 use crate::validation::{ErrorKind, FieldError, label_1035_errors, validate_embedded as validate_metadata};
 
 /// What is wrong with the objects inside of a value.
-pub(crate) fn validate(schema: &ValueSchema, value: Value<'_>, path: &str) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    walk(schema, value, path, &mut errors);
-    errors
+pub(crate) fn validate(schema: &ValueSchema, value: Value<'_>, path: &Place<'_>) -> Vec<FieldError> {
+    let mut found = Found::default();
+    walk(schema, value, path, &mut found);
+    found.into_errors()
 }
 
-fn walk(schema: &ValueSchema, value: Value<'_>, path: &str, errors: &mut Vec<FieldError>) {
+fn walk(schema: &ValueSchema, value: Value<'_>, path: &Place<'_>, found: &mut Found) {
+    step();
     match value.kind() {
         Kind::Object => {
             if schema.embedded {
-                resource(value, path, errors);
+                resource(value, path, found);
             }
             for (name, below) in canonical::sorted_entries(value) {
                 let name = name.as_str().unwrap_or_default();
                 if let Some(property) = schema.properties.get(&*name) {
-                    walk(property, below, &child(path, &name), errors);
+                    walk(property, below, &path.field(&name), found);
                 } else if let Some(of_value) = schema.value() {
-                    walk(of_value, below, &format!("{path}[{name}]"), errors);
+                    walk(of_value, below, &path.entry(&name), found);
                 }
             }
         }
         Kind::Array => {
             if let Some(of_item) = schema.item() {
                 for (index, item) in value.items().enumerate() {
-                    walk(of_item, item, &format!("{path}[{index}]"), errors);
+                    walk(of_item, item, &path.index(index), found);
                 }
             }
         }
@@ -39,11 +41,11 @@ fn walk(schema: &ValueSchema, value: Value<'_>, path: &str, errors: &mut Vec<Fie
     }
 }
 
-fn resource(object: Value<'_>, path: &str, errors: &mut Vec<FieldError>) {
+fn resource(object: Value<'_>, path: &Place<'_>, found: &mut Found) {
     for name in ["apiVersion", "kind"] {
-        let field = child(path, name);
+        let at = path.field(name);
         let Some(value) = object.get(name) else {
-            errors.push(FieldError::new(ErrorKind::Required, field, ""));
+            found.add(&at, |field| FieldError::new(ErrorKind::Required, field, ""));
             continue;
         };
         let why = match value.as_str().as_deref() {
@@ -61,12 +63,23 @@ fn resource(object: Value<'_>, path: &str, errors: &mut Vec<FieldError>) {
             }
             Some(_) => continue,
         };
-        errors.push(invalid(&field, &shown(value), &why));
+        found.add(&at, |field| invalid(&field, &shown(value), &why));
     }
     let Some(metadata) = object.get("metadata") else { return };
-    let field = child(path, "metadata");
+    let at = path.field("metadata");
     match embedded_metadata(metadata) {
-        Ok(found) => errors.extend(validate_metadata(&found.meta, &field)),
-        Err(text) => errors.push(invalid(&field, &shown(metadata), &text)),
+        Ok(of_metadata) => {
+            // Short, with paths from here on.
+            for error in validate_metadata(&of_metadata.meta, "metadata") {
+                found.add(path, |above| match error.field.starts_with("metadata") {
+                    true => FieldError {
+                        field: child(&above, &error.field),
+                        ..error
+                    },
+                    false => error,
+                });
+            }
+        }
+        Err(text) => found.add(&at, |field| invalid(&field, &shown(metadata), &text)),
     }
 }

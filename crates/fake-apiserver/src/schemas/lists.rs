@@ -3,41 +3,43 @@
 use std::collections::HashMap;
 
 use super::value_schema::ValueSchema;
-use super::{child, invalid, shown};
+use super::{Found, Place, invalid, shown};
 use crate::json::{Kind, Value, canonical, write};
+use crate::steps::step;
 use crate::validation::{ErrorKind, FieldError};
 
 /// What is wrong with the lists of an object.
 pub(super) fn validate(schema: &ValueSchema, object: Value<'_>) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    fields(schema, object, "", &mut errors);
-    errors
+    let mut found = Found::default();
+    fields(schema, object, &Place::from(""), &mut found);
+    found.into_errors()
 }
 
-fn fields(schema: &ValueSchema, object: Value<'_>, path: &str, errors: &mut Vec<FieldError>) {
+fn fields(schema: &ValueSchema, object: Value<'_>, path: &Place<'_>, found: &mut Found) {
     for (name, value) in canonical::sorted_entries(object) {
+        step();
         let name = name.as_str().unwrap_or_default();
         if let Some(of_value) = schema.value() {
-            below(of_value, value, &format!("{path}[{name}]"), errors);
+            below(of_value, value, &path.entry(&name), found);
         }
         if let Some(property) = schema.properties.get(&*name) {
-            below(property, value, &child(path, &name), errors);
+            below(property, value, &path.field(&name), found);
         }
     }
 }
 
-fn below(schema: &ValueSchema, value: Value<'_>, path: &str, errors: &mut Vec<FieldError>) {
+fn below(schema: &ValueSchema, value: Value<'_>, path: &Place<'_>, found: &mut Found) {
     match value.kind() {
-        Kind::Object => fields(schema, value, path, errors),
+        Kind::Object => fields(schema, value, path, found),
         Kind::Array => {
             match schema.list_type.as_deref() {
-                Some("set") => repeated(value.items().map(bytes), path, value, errors),
-                Some("map") => by_keys(schema, value, path, errors),
+                Some("set") => repeated(path, value, found),
+                Some("map") => by_keys(schema, value, path, found),
                 _ => {}
             }
             if let Some(of_item) = schema.item() {
                 for (index, item) in value.items().enumerate() {
-                    below(of_item, item, &format!("{path}[{index}]"), errors);
+                    below(of_item, item, &path.index(index), found);
                 }
             }
         }
@@ -52,37 +54,36 @@ fn bytes(value: Value<'_>) -> Vec<u8> {
     out
 }
 
-/// The places of items that equal an earlier one, each the first time that this happens.
-fn repeats(keys: impl Iterator<Item = Vec<u8>>) -> Vec<usize> {
-    let mut seen: HashMap<Vec<u8>, usize> = HashMap::new();
-    let mut found = Vec::new();
-    for (index, key) in keys.enumerate() {
-        let times = seen.entry(key).or_default();
+/// Finds items that equal an earlier one, each the first time that this happens.
+struct Repeats(HashMap<Vec<u8>, usize>);
+
+impl Repeats {
+    /// Whether this is the second item with these bytes.
+    fn is_second(&mut self, key: Vec<u8>) -> bool {
+        step();
+        let times = self.0.entry(key).or_default();
         *times += 1;
-        if *times == 2 {
-            found.push(index);
-        }
+        *times == 2
     }
-    found
 }
 
-fn repeated(keys: impl Iterator<Item = Vec<u8>>, path: &str, list: Value<'_>, errors: &mut Vec<FieldError>) {
-    for index in repeats(keys) {
-        let value = list.items().nth(index).map_or_else(String::new, shown);
-        errors.push(FieldError::new(
-            ErrorKind::Duplicate,
-            format!("{path}[{index}]"),
-            &value,
-        ));
+fn repeated(path: &Place<'_>, list: Value<'_>, found: &mut Found) {
+    let mut repeats = Repeats(HashMap::new());
+    for (index, item) in list.items().enumerate() {
+        if repeats.is_second(bytes(item)) {
+            found.add(&path.index(index), |field| {
+                FieldError::new(ErrorKind::Duplicate, field, &shown(item))
+            });
+        }
     }
 }
 
 /// Looks for items with the same keys. What has none of them, a null too, has the same ones.
-fn by_keys(schema: &ValueSchema, list: Value<'_>, path: &str, errors: &mut Vec<FieldError>) {
+fn by_keys(schema: &ValueSchema, list: Value<'_>, path: &Place<'_>, found: &mut Found) {
     for (index, item) in list.items().enumerate() {
         if !matches!(item.kind(), Kind::Object | Kind::Null) {
             let why = "must be an object for an array of list-type map";
-            errors.push(invalid(&format!("{path}[{index}]"), &shown(item), why));
+            found.add(&path.index(index), |field| invalid(&field, &shown(item), why));
             return;
         }
     }
@@ -102,9 +103,12 @@ fn by_keys(schema: &ValueSchema, list: Value<'_>, path: &str, errors: &mut Vec<F
         out.push(b'}');
         out
     };
-    let keys: Vec<Vec<u8>> = list.items().map(key).collect();
-    for index in repeats(keys.iter().cloned()) {
-        let key = String::from_utf8_lossy(&keys[index]).into_owned();
-        errors.push(FieldError::new(ErrorKind::Duplicate, format!("{path}[{index}]"), &key));
+    let mut repeats = Repeats(HashMap::new());
+    for (index, item) in list.items().enumerate() {
+        if repeats.is_second(key(item)) {
+            found.add(&path.index(index), |field| {
+                FieldError::new(ErrorKind::Duplicate, field, &String::from_utf8_lossy(&key(item)))
+            });
+        }
     }
 }

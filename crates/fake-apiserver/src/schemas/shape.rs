@@ -16,6 +16,8 @@ use super::{Json, ScalePaths, ValueSchema, invalid, shown};
 use crate::codec::embedded_metadata;
 use crate::json::{Kind, Tape, Value, canonical, write};
 use crate::object::{FieldName, Object};
+use crate::steps::step;
+use crate::told::{Rest, Told};
 
 /// The schema of one version of a kind, ready to be used.
 #[derive(Debug)]
@@ -98,6 +100,8 @@ impl Shape {
             path: String::new(),
             unknown: (unknown == Unknown::Told).then(Vec::new),
             of_metadata: Vec::new(),
+            told: Told::default(),
+            filled: 0,
             wrong: None,
         };
         let mut ranges = Vec::with_capacity(4);
@@ -120,6 +124,7 @@ impl Shape {
             out: walk.out.into(),
             ranges,
             unknown: found,
+            rest: walk.told.rest(),
         })
     }
 
@@ -145,6 +150,9 @@ impl Shape {
     }
 }
 
+/// So many bytes of defaults are filled in: an object could otherwise become many times the size of its body and schema.
+const MOST_FILLED: usize = 32 << 20;
+
 /// Whether what is missing becomes its default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Defaults {
@@ -166,6 +174,8 @@ pub(crate) struct Shaped {
     ranges: Vec<(FieldName, Range<usize>)>,
     /// The paths of unknown fields: those of the schema in order, then those of metadata inside.
     pub(crate) unknown: Vec<String>,
+    /// Those that are not told.
+    pub(crate) rest: Option<Rest>,
 }
 
 impl Shaped {
@@ -234,7 +244,11 @@ struct Walk {
     unknown: Option<Vec<String>>,
     /// The unknown fields of metadata.
     of_metadata: Vec<String>,
-    /// The text about the first object inside that is none.
+    /// How much of both is told.
+    told: Told,
+    /// How many bytes of defaults were filled in.
+    filled: usize,
+    /// The text about the first object inside that is none, or about too many defaults.
     wrong: Option<String>,
 }
 
@@ -294,13 +308,19 @@ impl Walk {
     fn unknown_field(&mut self, name: &str) {
         let depth = self.descend(name);
         if let Some(unknown) = &mut self.unknown {
-            unknown.push(self.path.clone());
+            unknown.extend(self.told.word(|| self.path.clone()));
         }
         self.path.truncate(depth);
     }
 
     /// Writes a default, which may leave out what has a default of its own.
     fn default(&mut self, default: &str, schema: &ValueSchema) {
+        self.filled += default.len();
+        if self.filled > MOST_FILLED {
+            return self.refuse(format!(
+                "this server fills in no more than {MOST_FILLED} bytes of defaults"
+            ));
+        }
         // Read from a definition in this form.
         if let Ok(tape) = Tape::parse(default.as_bytes()) {
             self.value(tape.root(), Some(schema));
@@ -316,6 +336,7 @@ impl Walk {
     }
 
     fn of_schema(&mut self, value: Value<'_>, schema: &ValueSchema, preserves: bool) {
+        step();
         match value.kind() {
             Kind::Object => {
                 self.out.push(b'{');
@@ -419,8 +440,10 @@ impl Walk {
         match embedded_metadata(value) {
             Ok(found) => {
                 if self.unknown.is_some() {
-                    let unknown = found.unknown.iter();
-                    self.of_metadata.extend(unknown.map(|field| format!("{path}.{field}")));
+                    for field in &found.unknown {
+                        let text = self.told.word(|| format!("{path}.{field}"));
+                        self.of_metadata.extend(text);
+                    }
                 }
                 self.out.extend_from_slice(&found.json);
             }
@@ -447,6 +470,8 @@ pub(crate) fn unknown_in(schema: &ValueSchema, value: Value<'_>) -> Result<Vec<S
         path: String::new(),
         unknown: Some(Vec::new()),
         of_metadata: Vec::new(),
+        told: Told::default(),
+        filled: 0,
         wrong: None,
     };
     walk.of_schema(value, schema, schema.preserves());

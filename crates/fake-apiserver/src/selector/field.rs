@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::SelectorError;
+use crate::steps::step;
 use crate::{
     gotext,
     json::{Tape, scan},
@@ -248,6 +249,7 @@ fn parse(text: &str) -> Result<Vec<Term>, String> {
     parts.sort_by(|a, b| gotext::bytes(a).cmp(&gotext::bytes(b)));
     let mut terms = Vec::new();
     for part in parts.into_iter().filter(|part| !part.is_empty()) {
+        step();
         let Some((label, operator, value)) = split_term(part) else {
             return Err(format!("invalid selector: '{text}'; can't understand '{part}'"));
         };

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::SelectorError;
+use crate::steps::step;
 use crate::{
     gotext::{self, go_quote},
     validation::{label_key_errors, label_value_errors},
@@ -163,6 +164,7 @@ impl<'t> Parser<'t> {
     }
 
     fn next(&mut self) -> Token<'t> {
+        step();
         let token = self.peek();
         self.at += 1;
         token

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::At;
 use crate::gotext::go_quote;
+use crate::told::Told;
 use crate::validation::{ErrorKind, FieldError};
 
 /// Findings in the order in which they are told.
@@ -12,37 +13,42 @@ pub(crate) struct Findings {
     errors: Vec<FieldError>,
     /// What the server finds with its newer rules, which it asks after the others.
     late: Vec<FieldError>,
+    told: Told,
 }
 
 impl Findings {
     pub(crate) fn into_errors(mut self) -> Vec<FieldError> {
         self.errors.append(&mut self.late);
+        self.errors.extend(FieldError::rest(&self.told));
         self.errors
     }
 
     /// Finds, after all else, a value that is not there.
     pub(crate) fn required_late(&mut self, at: &At<'_>) {
-        self.late
-            .push(FieldError::new(ErrorKind::Required, at.path.clone(), ""));
+        let word = || FieldError::new(ErrorKind::Required, at.path.clone(), "");
+        self.late.extend(self.told.word(word));
     }
 
     /// Finds, after all else, a number that is too small.
     pub(crate) fn below_late(&mut self, at: &At<'_>, least: i64) {
-        let detail = format!("must be greater than or equal to {least}");
-        self.late
-            .push(FieldError::invalid_raw(at.path.clone(), &at.int().to_string(), &detail));
+        let word = || {
+            let detail = format!("must be greater than or equal to {least}");
+            FieldError::invalid_raw(at.path.clone(), &at.int().to_string(), &detail)
+        };
+        self.late.extend(self.told.word(word));
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.errors.is_empty()
+        self.len() == 0
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.errors.len()
+        self.errors.len() + self.told.left_out()
     }
 
     pub(crate) fn add(&mut self, kind: ErrorKind, at: &At<'_>, detail: &str) {
-        self.errors.push(FieldError::new(kind, at.path.clone(), detail));
+        let word = || FieldError::new(kind, at.path.clone(), detail);
+        self.errors.extend(self.told.word(word));
     }
 
     fn add_shown(&mut self, kind: ErrorKind, at: &At<'_>, shown: &str, detail: &str) {

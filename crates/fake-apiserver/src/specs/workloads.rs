@@ -1,5 +1,7 @@
 //! What makes pods: deployments and their like. Jobs have a file of their own.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::values::{at_most_all, count_of, count_or_percent, labels, percent, selector, selector_shown, selects};
@@ -249,10 +251,11 @@ fn of_stateful_template(spec: &At<'_>, found: &mut Findings) {
         })
         .collect();
     if !claims.is_empty() {
+        let names: HashSet<String> = claims.iter().map(|claim| claim["name"].to_string()).collect();
         let own = spec.deep(&["template", "spec", "volumes"]);
         let others = own
             .items()
-            .filter(|volume| claims.iter().all(|claim| claim["name"] != *volume.field("name").value));
+            .filter(|volume| !names.contains(&volume.field("name").value.to_string()));
         let all: Vec<Value> = claims
             .iter()
             .cloned()

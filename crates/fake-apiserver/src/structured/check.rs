@@ -3,96 +3,100 @@
 use std::collections::BTreeSet;
 
 use super::schema::{Form, ListType, MapType, Scalar, Type};
-use super::{Element, MAX_DEPTH, Problem, element_of, entries, gofmt};
+use super::{At, Element, MAX_DEPTH, Problems, element_of, entries, gofmt};
 use crate::json::{Kind, Value};
+use crate::steps::step;
 
 /// Finds what is not of the type: values of other kinds, fields that are not declared, items that nothing tells apart, and
 /// items that are equal in what should.
-pub(crate) fn check(of: Type<'_>, value: Value<'_>) -> Vec<Problem> {
-    walk(of, value, 0)
+pub(crate) fn check(of: Type<'_>, value: Value<'_>) -> Problems {
+    let mut problems = Problems::default();
+    walk(of, value, None, 0, &mut problems);
+    problems
 }
 
-fn walk(of: Type<'_>, value: Value<'_>, depth: usize) -> Vec<Problem> {
+fn walk(of: Type<'_>, value: Value<'_>, at: Option<&At<'_>>, depth: usize, problems: &mut Problems) {
+    step();
     if depth > MAX_DEPTH {
-        return Vec::new();
+        return;
     }
     match of.form(Some(value)) {
-        None => Vec::new(),
-        Some(Form::Scalar(kind)) => scalar(kind, value).into_iter().collect(),
-        Some(Form::List(list)) => items(list, value, depth),
-        Some(Form::Map(map)) => fields(map, value, depth),
+        None => {}
+        Some(Form::Scalar(kind)) => scalar(kind, value, at, problems),
+        Some(Form::List(list)) => items(list, value, at, depth, problems),
+        Some(Form::Map(map)) => fields(map, value, at, depth, problems),
     }
 }
 
-fn scalar(kind: Scalar, value: Value<'_>) -> Option<Problem> {
+fn scalar(kind: Scalar, value: Value<'_>, at: Option<&At<'_>>, problems: &mut Problems) {
     let is_scalar = !matches!(value.kind(), Kind::Array | Kind::Object);
-    let text = match (kind, value.kind()) {
+    let is_of_type = match (kind, value.kind()) {
         (_, Kind::Null)
         | (Scalar::Numeric, Kind::Number)
         | (Scalar::Text, Kind::String)
-        | (Scalar::Boolean, Kind::True | Kind::False) => return None,
-        (Scalar::Untyped, _) if is_scalar => return None,
-        (Scalar::Numeric, _) => format!("expected numeric (int or float), got {}", gofmt::type_of(value)),
-        (Scalar::Text, _) => format!(
+        | (Scalar::Boolean, Kind::True | Kind::False) => true,
+        (Scalar::Untyped, _) => is_scalar,
+        _ => false,
+    };
+    if is_of_type {
+        return;
+    }
+    problems.add(at, || match kind {
+        Scalar::Numeric => format!("expected numeric (int or float), got {}", gofmt::type_of(value)),
+        Scalar::Text => format!(
             "expected string, got &value.valueUnstructured{{Value:{}}}",
             gofmt::syntax(value)
         ),
-        (Scalar::Boolean, _) => format!("expected boolean, got &{{{}}}", gofmt::plain(value)),
-        (Scalar::Untyped, _) => format!("expected any scalar, got &{{{}}}", gofmt::plain(value)),
-    };
-    Some(Problem::here(text))
+        Scalar::Boolean => format!("expected boolean, got &{{{}}}", gofmt::plain(value)),
+        Scalar::Untyped => format!("expected any scalar, got &{{{}}}", gofmt::plain(value)),
+    });
 }
 
-fn items(list: ListType<'_>, value: Value<'_>, depth: usize) -> Vec<Problem> {
+fn items(list: ListType<'_>, value: Value<'_>, at: Option<&At<'_>>, depth: usize, problems: &mut Problems) {
     match value.kind() {
-        Kind::Null => return Vec::new(),
+        Kind::Null => return,
         Kind::Array => {}
-        _ => {
-            return vec![Problem::here(format!(
-                "expected list, got &{{{}}}",
-                gofmt::plain(value)
-            ))];
-        }
+        _ => return problems.add(at, || format!("expected list, got &{{{}}}", gofmt::plain(value))),
     }
-    let mut problems = Vec::new();
     let mut seen = BTreeSet::new();
-    for (at, item) in value.items().enumerate() {
+    for (index, item) in value.items().enumerate() {
         let element = if list.atomic() {
-            Element::Index(i64::try_from(at).unwrap_or(i64::MAX))
+            Element::Index(i64::try_from(index).unwrap_or(i64::MAX))
         } else {
             match element_of(list, item) {
                 Ok(element) => element,
-                Err(text) => {
-                    problems.push(Problem::here(format!("element {at}: {text}")));
-                    return problems;
-                }
+                Err(text) => return problems.add(at, || format!("element {index}: {text}")),
             }
         };
         if !list.atomic() && !seen.insert(element.clone()) {
-            problems.push(Problem::here(format!("duplicate entries for key {element}")));
+            problems.add(at, || format!("duplicate entries for key {element}"));
         }
-        let found = walk(list.element(), item, depth + 1);
-        problems.extend(Problem::below(&element, found));
+        let below = At {
+            above: at,
+            element: &element,
+        };
+        walk(list.element(), item, Some(&below), depth + 1, problems);
     }
-    problems
 }
 
-fn fields(map: MapType<'_>, value: Value<'_>, depth: usize) -> Vec<Problem> {
+fn fields(map: MapType<'_>, value: Value<'_>, at: Option<&At<'_>>, depth: usize, problems: &mut Problems) {
     match value.kind() {
-        Kind::Null => return Vec::new(),
+        Kind::Null => return,
         Kind::Object => {}
-        _ => return vec![Problem::here(format!("expected map, got &{{{}}}", gofmt::plain(value)))],
+        _ => return problems.add(at, || format!("expected map, got &{{{}}}", gofmt::plain(value))),
     }
-    let mut problems = Vec::new();
     for (key, value) in entries(Some(value)) {
         let name = key.as_str().unwrap_or_default();
-        let found = match map.entry(&name) {
-            Some((of, _)) => walk(of, value, depth + 1),
-            None => vec![Problem::here("field not declared in schema")],
+        let element = Element::Field(name.clone());
+        let below = At {
+            above: at,
+            element: &element,
         };
-        problems.extend(Problem::below(&Element::Field(name), found));
+        match map.entry(&name) {
+            Some((of, _)) => walk(of, value, Some(&below), depth + 1, problems),
+            None => problems.add(Some(&below), || "field not declared in schema".to_owned()),
+        }
     }
-    problems
 }
 
 #[cfg(test)]
@@ -110,7 +114,7 @@ mod tests {
         if problems.is_empty() {
             return String::new();
         }
-        Problem::text(&problems)
+        problems.text()
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::schema::{Form, ListType, MapType, Type};
 use super::{Element, MAX_DEPTH, Set, element_of, equal, filled, zip};
 use crate::json::{Kind, Value};
+use crate::steps::step;
 
 /// What differs: no field is in more than one of the sets.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -92,6 +93,7 @@ fn walk<'t>(
     depth: usize,
     found: &mut Comparison<'t>,
 ) -> Result<Change, String> {
+    step();
     if depth > MAX_DEPTH {
         return Ok(leaf(old, new));
     }

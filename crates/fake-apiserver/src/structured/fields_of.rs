@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::schema::{Form, ListType, MapType, Type};
 use super::{Element, MAX_DEPTH, Set, element_of, is_empty};
 use crate::json::{Kind, Value};
+use crate::steps::step;
 
 /// The fields of a value: each leaf, each item of a list that is merged, each entry of a map. Keys that the type does not
 /// declare, and items that nothing tells apart, are passed over.
@@ -14,6 +15,7 @@ pub(crate) fn fields_of<'t>(of: Type<'_>, value: Value<'t>) -> Set<'t> {
 
 /// Whether the value is a leaf, and the set of what is below it.
 fn walk<'t>(of: Type<'_>, value: Value<'t>, depth: usize) -> (bool, Set<'t>) {
+    step();
     if depth > MAX_DEPTH {
         return (true, Set::default());
     }

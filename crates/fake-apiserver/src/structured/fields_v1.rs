@@ -4,6 +4,7 @@
 use super::set::Loose;
 use super::{Element, Literal, Set};
 use crate::json::{Kind, Tape, Value, write};
+use crate::steps::step;
 
 /// Sets nested deeper than this are refused: reading and writing recurse.
 const MAX_DEPTH: usize = 512;
@@ -80,6 +81,7 @@ pub(crate) fn decode(fields: Value<'_>) -> Result<Set<'_>, FieldsError> {
 
 /// Reads a node: the set, and whether the node itself is a member.
 fn decode_node(fields: Value<'_>, depth: usize) -> Result<(Loose<'_>, bool), FieldsError> {
+    step();
     if depth > MAX_DEPTH {
         return Err(FieldsError("exceeded max depth".to_owned()));
     }

@@ -6,6 +6,7 @@ use super::schema::{Form, ListType, MapType, Type};
 use super::{Element, MAX_DEPTH, element_of, filled, zip};
 use crate::json::{Kind, Value};
 use crate::patch::Node;
+use crate::steps::step;
 
 /// What `live` is after `applied` was put over it. Nothing is removed; the items of a list that is merged are in the order
 /// of `applied` where that has them.
@@ -26,6 +27,7 @@ fn walk<'t>(
     applied: Option<Value<'t>>,
     depth: usize,
 ) -> Result<Option<Node<'t>>, String> {
+    step();
     let leaf = applied.or(live);
     if depth > MAX_DEPTH {
         return Ok(leaf.map(Node::Parsed));
@@ -62,7 +64,7 @@ fn fields<'t>(
         };
         merged.extend(value.map(|value| (name, value)));
     }
-    Ok(Node::Object(merged))
+    Ok(Node::Object(merged.into_iter().collect()))
 }
 
 /// A list's items with what tells each apart.
@@ -107,6 +109,7 @@ fn items<'t>(
     let merge_with = |element: &Element<'t>| of_live.get(element).copied().flatten();
     let (mut l, mut r) = (0, 0);
     while l < live.len() || r < applied.len() {
+        step();
         match (live.get(l), applied.get(r)) {
             (Some((element, _)), Some((other, item))) if element == other => {
                 put(merge_with(other), Some(*item))?;

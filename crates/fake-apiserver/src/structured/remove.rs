@@ -4,9 +4,11 @@ use super::schema::{Form, ListType, Type};
 use super::{Element, MAX_DEPTH, Set, element_of, entries};
 use crate::json::{Kind, Value};
 use crate::patch::Node;
+use crate::steps::step;
 
 /// The value without the fields of a set and all that is below them. A list or map of which nothing stays is null.
 pub(crate) fn remove<'t>(of: Type<'_>, value: Value<'t>, fields: &Set<'_>) -> Node<'t> {
+    step();
     match of.form(Some(value)) {
         Some(Form::List(list)) => {
             if list.atomic() || value.kind() != Kind::Array {
@@ -38,7 +40,7 @@ pub(crate) fn remove<'t>(of: Type<'_>, value: Value<'t>, fields: &Set<'_>) -> No
             if kept.is_empty() {
                 Node::Null
             } else {
-                Node::Object(kept)
+                Node::Object(kept.into_iter().collect())
             }
         }
         Some(Form::Scalar(_)) | None => Node::Parsed(value),

@@ -5,8 +5,8 @@
 
 use std::cmp::Ordering;
 
-use super::Element;
 use super::schema::{ListType, Type};
+use super::{At, Element};
 
 /// A set of fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -205,20 +205,28 @@ impl<'a> Set<'a> {
         Set { nodes: nodes.collect() }
     }
 
-    /// The paths in the order in which conflicts are told: a node's own fields before what is below them.
-    pub(crate) fn paths(&self) -> Vec<String> {
-        let mut paths = Vec::new();
-        self.collect("", &mut paths);
-        paths
+    /// Calls `tell` with each field, in the order in which conflicts are told: a node's own fields before what is below them.
+    pub(crate) fn each(&self, tell: &mut dyn FnMut(At<'_>)) {
+        self.each_below(None, tell);
     }
 
-    fn collect(&self, prefix: &str, paths: &mut Vec<String>) {
+    fn each_below(&self, above: Option<&At<'_>>, tell: &mut dyn FnMut(At<'_>)) {
         for node in self.nodes.iter().filter(|node| node.member) {
-            paths.push(format!("{prefix}{}", node.element));
+            let element = &node.element;
+            tell(At { above, element });
         }
         for node in self.nodes.iter().filter(|node| !node.below.is_empty()) {
-            node.below.collect(&format!("{prefix}{}", node.element), paths);
+            let element = &node.element;
+            node.below.each_below(Some(&At { above, element }), tell);
         }
+    }
+
+    /// The paths of all fields, as texts.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn paths(&self) -> Vec<String> {
+        let mut paths = Vec::new();
+        self.each(&mut |at| paths.push(at.to_string()));
+        paths
     }
 }
 

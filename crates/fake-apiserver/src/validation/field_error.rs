@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::gotext::go_quote;
+use crate::told::{Text, Told};
 
 /// The type of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +79,12 @@ impl FieldError {
         }
     }
 
+    /// What stands for the findings that are not told.
+    pub(crate) fn rest(told: &Told) -> Option<Self> {
+        let rest = told.rest()?;
+        Some(Self::new(ErrorKind::Invalid, "<nil>", &rest.to_string()))
+    }
+
     /// `Invalid value: "value": detail`.
     pub(crate) fn invalid(field: impl Into<String>, value: &str, detail: &str) -> Self {
         Self::invalid_raw(field, &go_quote(value), detail)
@@ -86,6 +93,12 @@ impl FieldError {
     /// `Invalid value: value: detail`, for a value that is no string.
     pub(crate) fn invalid_raw(field: impl Into<String>, value: &str, detail: &str) -> Self {
         Self::new(ErrorKind::Invalid, field, &format!("{value}: {detail}"))
+    }
+}
+
+impl Text for FieldError {
+    fn size(&self) -> usize {
+        self.field.len() + self.message.len()
     }
 }
 

@@ -147,6 +147,7 @@ pub(super) fn finalizer_warnings(resource: &Resource, old: &[String], new: &[Str
         return Vec::new();
     }
     let own = |name: &str| matches!(name, "orphan" | "foregroundDeletion" | "kubernetes");
+    let old: HashSet<&String> = old.iter().collect();
     let mut added: Vec<&String> = new
         .iter()
         .filter(|name| !name.contains('/') && !own(name) && !old.contains(name))

@@ -7,6 +7,7 @@ use super::emit;
 use super::parser::Scalar;
 use super::resolve::{Resolved, resolve};
 use crate::service::BODY_LIMIT;
+use crate::steps;
 
 /// The place of a value.
 pub(super) type ValueId = usize;
@@ -158,6 +159,7 @@ impl<'d> Decoder<'d> {
 
     /// Begins with a node; returns its value if that is done already.
     fn enter_into(&mut self, node: NodeId, into: Option<ValueId>) -> Result<Option<ValueId>, String> {
+        steps::step();
         self.count()?;
         let document: &'d Document = self.document;
         match &document.nodes[node].content {
@@ -303,6 +305,7 @@ impl<'d> Decoder<'d> {
     }
 
     fn insert(&mut self, target: ValueId, key: Resolved, value: ValueId, line: u64) {
+        steps::step();
         let Value::Mapping(mapping) = &mut self.values[target] else {
             return;
         };

@@ -6,6 +6,7 @@ use super::decode::{Value, ValueId, Values};
 use super::resolve::Resolved;
 use crate::gotext;
 use crate::json::write;
+use crate::steps::step;
 
 /// What is to be written.
 enum Task {
@@ -26,6 +27,7 @@ pub(super) fn json(values: &Values) -> Result<Vec<u8>, String> {
     let mut no_number = None;
     let mut tasks = vec![Task::Value(values.root)];
     while let Some(task) = tasks.pop() {
+        step();
         match task {
             Task::Text(text) => out.extend_from_slice(text.as_bytes()),
             Task::Comma => write::comma(&mut out),

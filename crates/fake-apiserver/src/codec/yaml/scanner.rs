@@ -8,6 +8,7 @@ use std::collections::{HashMap, VecDeque};
 
 use super::reader::Reader;
 use super::token::{Kind, Mistake, Token};
+use crate::steps::step;
 
 /// How deep the real parser goes.
 const MAX_DEPTH: usize = 10_000;
@@ -142,6 +143,7 @@ impl<'a> Scanner<'a> {
 
     /// Takes a character that ends no line.
     pub(super) fn skip(&mut self) -> char {
+        step();
         self.mark.index += 1;
         self.mark.column += 1;
         self.reader.take()
@@ -323,6 +325,7 @@ impl<'a> Scanner<'a> {
 
     /// Whether what may be a key still may.
     fn is_valid(&mut self, key: usize) -> Result<bool, Mistake> {
+        step();
         let SimpleKey {
             is_possible,
             is_required,

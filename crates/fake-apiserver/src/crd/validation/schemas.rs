@@ -1,11 +1,13 @@
 //! What a schema must be: structural, so that it says of each field of what type it is, and made of what the server knows.
 
+use std::collections::HashSet;
+
 use super::Errors;
 use crate::gotext::go_quote;
 use crate::json::{Tape, write::quoted};
 use crate::schemas::{
-    Additional, Items, MAX_DEPTH, Rule, ValueSchema, check, compile_rule, is_too_deep, path_in, unknown_in,
-    validate_embedded, validate_rules,
+    Additional, Budget, Items, MAX_DEPTH, Place, Rule, ValueSchema, check, compile_rule, is_too_deep, path_in,
+    unknown_in, validate_embedded, validate_rules,
 };
 use crate::validation::{ErrorKind, FieldError};
 
@@ -39,6 +41,7 @@ const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "st
 /// Looks at a schema, of a version with or without a status of its own; `path` leads to what holds it.
 pub(super) fn validate(json: &[u8], with_status: bool, path: &str, errors: &mut Errors) {
     let path = format!("{path}.openAPIV3Schema");
+    let path = Place::from(&path);
     if is_too_deep(json) {
         let text = format!("this server takes no schemas that are nested deeper than {MAX_DEPTH} levels");
         return errors.invalid(&path, "", &text);
@@ -46,26 +49,26 @@ pub(super) fn validate(json: &[u8], with_status: bool, path: &str, errors: &mut 
     let Some(schema) = ValueSchema::parse(json) else {
         return errors.invalid(&path, "", "this server cannot read the schema");
     };
-    let before = errors.0.len();
+    let before = errors.count();
     if with_status {
         at_root(&schema, json, &path, errors);
     }
     if schema.nullable {
-        errors.forbidden(&format!("{path}.nullable"), "nullable cannot be true at the root");
+        errors.forbidden(format_args!("{path}.nullable"), "nullable cannot be true at the root");
     }
     let unsupported = unsupported(&schema);
     let mut is_structural = unsupported.is_none();
     if is_structural {
-        let mut found = Errors(Vec::new());
+        let mut found = Errors::default();
         structure(&schema, Level::Root, &path, &mut found);
         complete(&schema, &schema, &path, &path, &mut found);
         // In no order, on the real server too.
-        found.0.sort_by_key(ToString::to_string);
-        if found.0.is_empty() {
-            defaults(&schema, &path, &mut found);
+        found.found.sort_by_cached_key(ToString::to_string);
+        if found.count() == 0 {
+            defaults(&schema, &path, &mut Budget::default(), &mut found);
         }
-        is_structural = found.0.is_empty();
-        errors.0.extend(found.0);
+        is_structural = found.count() == 0;
+        errors.extend(found.into_errors());
     }
     let walk = Walk {
         defaults: Ok(()),
@@ -75,19 +78,19 @@ pub(super) fn validate(json: &[u8], with_status: bool, path: &str, errors: &mut 
     };
     let mut found = Found::default();
     openapi(&schema, &path, &walk, true, &mut found);
-    errors.0.extend(found.of_schema.0);
-    errors.0.extend(found.of_rules.0);
-    if let (true, Some(text)) = (errors.0.len() == before, unsupported) {
+    errors.extend(found.of_schema.into_errors());
+    errors.extend(found.of_rules.into_errors());
+    if let (true, Some(text)) = (errors.count() == before, unsupported) {
         errors.invalid(&path, "", &text);
     }
 }
 
-fn at_root(schema: &ValueSchema, json: &[u8], path: &str, errors: &mut Errors) {
+fn at_root(schema: &ValueSchema, json: &[u8], path: &Place<'_>, errors: &mut Errors) {
     for keyword in keywords(schema) {
         if keyword == "Type" && schema.kind != "object" {
             let text =
                 "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
-            return errors.invalid(&format!("{path}.type"), &schema.kind, text);
+            return errors.invalid(format_args!("{path}.type"), &schema.kind, text);
         }
         if !AT_ROOT.contains(&keyword) {
             let text = format!(
@@ -207,8 +210,8 @@ fn is_int_or_string(any_of: &[ValueSchema]) -> bool {
     matches!(any_of, [first, second] if is_only(first, "integer") && is_only(second, "string"))
 }
 
-fn structure(schema: &ValueSchema, level: Level, path: &str, errors: &mut Errors) {
-    let at = |name: &str| format!("{path}.{name}");
+fn structure(schema: &ValueSchema, level: Level, path: &Place<'_>, errors: &mut Errors) {
+    let at = |name: &'static str| path.field(name);
     if schema.kind == "array" && schema.items.is_none() {
         errors.required(&at("items"), "must be specified");
     }
@@ -216,7 +219,7 @@ fn structure(schema: &ValueSchema, level: Level, path: &str, errors: &mut Errors
         structure(item, Level::Item, &at("items"), errors);
     }
     for (name, property) in &schema.properties {
-        structure(property, Level::Field, &format!("{path}.properties[{name}]"), errors);
+        structure(property, Level::Field, &path.field("properties").entry(name), errors);
     }
     if schema.additional_properties.is_some() && level == Level::Root {
         errors.forbidden(&at("additionalProperties"), "must not be used at the root");
@@ -245,8 +248,8 @@ fn structure(schema: &ValueSchema, level: Level, path: &str, errors: &mut Errors
         if let Some(property) = schema.properties.get(name).filter(|_| is_resource)
             && property.kind != "string"
         {
-            let field = format!("{path}.properties[{name}].type");
-            errors.invalid(&field, &property.kind, "must be string");
+            let field = format_args!("{path}.properties[{name}].type");
+            errors.invalid(field, &property.kind, "must be string");
         }
     }
     if let Some(metadata) = schema.properties.get("metadata") {
@@ -254,7 +257,7 @@ fn structure(schema: &ValueSchema, level: Level, path: &str, errors: &mut Errors
             metadata,
             is_resource,
             level,
-            &format!("{path}.properties[metadata]"),
+            &path.field("properties").entry("metadata"),
             errors,
         );
     }
@@ -265,8 +268,8 @@ fn structure(schema: &ValueSchema, level: Level, path: &str, errors: &mut Errors
     }
 }
 
-fn of_type(schema: &ValueSchema, level: Level, path: &str, errors: &mut Errors) {
-    let field = format!("{path}.type");
+fn of_type(schema: &ValueSchema, level: Level, path: &Place<'_>, errors: &mut Errors) {
+    let field = path.field("type");
     if schema.embedded && schema.kind != "object" {
         let text = "must be object if x-kubernetes-embedded-resource is true";
         if schema.kind.is_empty() {
@@ -284,16 +287,16 @@ fn of_type(schema: &ValueSchema, level: Level, path: &str, errors: &mut Errors) 
     }
     if schema.embedded && schema.additional_properties.is_some() {
         let text = "must not be used if x-kubernetes-embedded-resource is set";
-        errors.forbidden(&format!("{path}.additionalProperties"), text);
+        errors.forbidden(format_args!("{path}.additionalProperties"), text);
     }
     if level == Level::Root && !schema.kind.is_empty() && schema.kind != "object" {
         errors.invalid(&field, &schema.kind, "must be object at the root");
     }
 }
 
-fn of_metadata(schema: &ValueSchema, is_resource: bool, level: Level, path: &str, errors: &mut Errors) {
+fn of_metadata(schema: &ValueSchema, is_resource: bool, level: Level, path: &Place<'_>, errors: &mut Errors) {
     if is_resource && schema.kind != "object" {
-        errors.invalid(&format!("{path}.type"), &schema.kind, "must be object");
+        errors.invalid(format_args!("{path}.type"), &schema.kind, "must be object");
     }
     let names = |name: &String| name == "name" || name == "generateName";
     let only_names = !schema.properties.is_empty() && schema.properties.keys().all(names);
@@ -310,7 +313,7 @@ fn of_metadata(schema: &ValueSchema, is_resource: bool, level: Level, path: &str
 
 /// What is said of values: alternatives, and the pattern. Those that say in another way that an integer or a text is meant are
 /// skipped.
-fn values(schema: &ValueSchema, (skips_any, skips_first): (bool, bool), path: &str, errors: &mut Errors) {
+fn values(schema: &ValueSchema, (skips_any, skips_first): (bool, bool), path: &Place<'_>, errors: &mut Errors) {
     let groups = [
         ("anyOf", &schema.any_of),
         ("allOf", &schema.all_of),
@@ -322,28 +325,28 @@ fn values(schema: &ValueSchema, (skips_any, skips_first): (bool, bool), path: &s
         }
         for (index, below) in schemas.iter().enumerate() {
             let skips = name == "allOf" && index == 0 && skips_first;
-            nested(below, skips, &format!("{path}.{name}[{index}]"), errors);
+            nested(below, skips, &path.field(name).index(index), errors);
         }
     }
     if let Some(not) = &schema.not {
-        nested(not, false, &format!("{path}.not"), errors);
+        nested(not, false, &path.field("not"), errors);
     }
     if !schema.pattern.is_empty()
         && let Err(error) = schema.pattern()
     {
         let text = format!("must be a valid regular expression, but isn't: {error}");
-        errors.invalid(&format!("{path}.pattern"), &schema.pattern, &text);
+        errors.invalid(format_args!("{path}.pattern"), &schema.pattern, &text);
     }
 }
 
 /// A schema inside of alternatives: it says of values what the structure does not, and nothing else.
-fn nested(schema: &ValueSchema, skips_any: bool, path: &str, errors: &mut Errors) {
+fn nested(schema: &ValueSchema, skips_any: bool, path: &Place<'_>, errors: &mut Errors) {
     values(schema, (skips_any, false), path, errors);
     if let Some(item) = schema.item() {
-        nested(item, false, &format!("{path}.items"), errors);
+        nested(item, false, &path.field("items"), errors);
     }
     for (name, property) in &schema.properties {
-        nested(property, false, &format!("{path}.properties[{name}]"), errors);
+        nested(property, false, &path.field("properties").entry(name), errors);
     }
     let has_additional = match &schema.additional_properties {
         Some(Additional::Any(any)) => *any,
@@ -378,19 +381,19 @@ fn nested(schema: &ValueSchema, skips_any: bool, path: &str, errors: &mut Errors
         ("x-kubernetes-validations", !schema.rules.is_empty(), "must be empty"),
     ] {
         if has {
-            errors.forbidden(&format!("{path}.{name}"), &format!("{text} to be structural"));
+            errors.forbidden(format_args!("{path}.{name}"), &format!("{text} to be structural"));
         }
     }
     if schema.properties.contains_key("metadata") {
-        let field = format!("{path}.properties[metadata]");
-        errors.forbidden(&field, "must not be specified in a nested context");
+        let field = format_args!("{path}.properties[metadata]");
+        errors.forbidden(field, "must not be specified in a nested context");
     }
 }
 
 /// Whether all that alternatives speak of is in the structure too.
-fn complete(values: &ValueSchema, schema: &ValueSchema, path: &str, of_values: &str, errors: &mut Errors) {
+fn complete(values: &ValueSchema, schema: &ValueSchema, path: &Place<'_>, of_values: &Place<'_>, errors: &mut Errors) {
     if let Some(not) = &values.not {
-        complete_nested(not, Some(schema), path, &format!("{of_values}.not"), errors);
+        complete_nested(not, Some(schema), path, &of_values.field("not"), errors);
     }
     for (name, schemas) in [
         ("allOf", &values.all_of),
@@ -398,8 +401,7 @@ fn complete(values: &ValueSchema, schema: &ValueSchema, path: &str, of_values: &
         ("oneOf", &values.one_of),
     ] {
         for (index, below) in schemas.iter().enumerate() {
-            let of_values = format!("{of_values}.{name}[{index}]");
-            complete_nested(below, Some(schema), path, &of_values, errors);
+            complete_nested(below, Some(schema), path, &of_values.field(name).index(index), errors);
         }
     }
 }
@@ -407,38 +409,43 @@ fn complete(values: &ValueSchema, schema: &ValueSchema, path: &str, of_values: &
 fn complete_nested(
     values: &ValueSchema,
     schema: Option<&ValueSchema>,
-    path: &str,
-    of_values: &str,
+    path: &Place<'_>,
+    of_values: &Place<'_>,
     errors: &mut Errors,
 ) {
     let Some(schema) = schema else {
-        return errors.required(path, &format!("because it is defined in {of_values}"));
+        return errors.required(path, format_args!("because it is defined in {of_values}"));
     };
     complete(values, schema, path, of_values, errors);
     if let Some(item) = values.item() {
-        let at = |path: &str| format!("{path}.items");
-        complete_nested(item, schema.item(), &at(path), &at(of_values), errors);
+        complete_nested(
+            item,
+            schema.item(),
+            &path.field("items"),
+            &of_values.field("items"),
+            errors,
+        );
     }
     for (name, property) in &values.properties {
-        let at = |path: &str| format!("{path}.properties[{name}]");
+        let (path, of_values) = (path.field("properties"), of_values.field("properties"));
         let of_schema = schema.properties.get(name);
-        complete_nested(property, of_schema, &at(path), &at(of_values), errors);
+        complete_nested(property, of_schema, &path.entry(name), &of_values.entry(name), errors);
     }
 }
 
-/// Whether defaults are such as an object may have.
-fn defaults(schema: &ValueSchema, path: &str, errors: &mut Errors) {
+/// Whether defaults are such as an object may have. What rules say of them costs as much as for one object.
+fn defaults(schema: &ValueSchema, path: &Place<'_>, budget: &mut Budget, errors: &mut Errors) {
     if let Some(default) = schema.fallback()
         && let Ok(tape) = Tape::parse(&default.0)
     {
-        let field = format!("{path}.default");
+        let field = path.field("default");
         let value = tape.root();
         let unknown = unknown_in(schema, value);
         if matches!(&unknown, Ok(unknown) if !unknown.is_empty()) {
-            errors.raw(&field, &shown(default.text()), "must not have unknown fields");
+            errors.raw(&field, shown(default.text()), "must not have unknown fields");
         }
         let mut found = match unknown {
-            Err(text) => vec![FieldError::new(ErrorKind::Invalid, &*field, &text)],
+            Err(text) => vec![FieldError::new(ErrorKind::Invalid, field.to_string(), &text)],
             Ok(_) => validate_embedded(schema, value, &field),
         };
         if found.is_empty() {
@@ -446,18 +453,18 @@ fn defaults(schema: &ValueSchema, path: &str, errors: &mut Errors) {
         }
         if found.is_empty() {
             // As of a change that changes nothing, then as of a new value.
-            found = validate_rules(schema, value, Some(value), &field, None, false);
+            found = validate_rules(schema, value, Some(value), &field, None, false, budget);
             if found.is_empty() {
-                found = validate_rules(schema, value, None, &field, None, false);
+                found = validate_rules(schema, value, None, &field, None, false, budget);
             }
         }
-        errors.0.extend(found);
+        errors.extend(found);
     }
     if let Some(item) = schema.item() {
-        defaults(item, &format!("{path}.items"), errors);
+        defaults(item, &path.field("items"), budget, errors);
     }
     for (name, property) in &schema.properties {
-        defaults(property, &format!("{path}.properties[{name}]"), errors);
+        defaults(property, &path.field("properties").entry(name), budget, errors);
     }
 }
 
@@ -471,12 +478,12 @@ fn shown(json: &str) -> String {
 
 /// Where the walk over the keywords of a schema is.
 #[derive(Clone)]
-struct Walk {
+struct Walk<'p> {
     /// Whether there may be defaults, or why not.
     defaults: Result<(), String>,
     in_metadata: bool,
     /// The first schema on the way whose parts cannot be found again in an older object.
-    uncorrelated: Option<String>,
+    uncorrelated: Option<&'p Place<'p>>,
     /// Whether rules are looked at.
     rules: bool,
 }
@@ -488,26 +495,24 @@ struct Found {
 }
 
 /// What is wrong with the keywords of a schema.
-fn openapi(schema: &ValueSchema, path: &str, walk: &Walk, is_root: bool, found: &mut Found) {
-    let mut own = Found::default();
-    keywords_of(schema, path, walk, &mut own.of_schema);
+fn openapi<'p>(schema: &ValueSchema, path: &'p Place<'p>, walk: &Walk<'p>, is_root: bool, found: &mut Found) {
+    let before = found.of_schema.count();
+    keywords_of(schema, path, walk, &mut found.of_schema);
     if schema.unique_items {
         let text = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
-        own.of_schema.forbidden(&format!("{path}.uniqueItems"), text);
+        found.of_schema.forbidden(path.field("uniqueItems"), text);
     }
-    below(schema, path, walk, is_root, &mut own);
-    extensions(schema, path, &mut own.of_schema);
-    list_keys(schema, path, &mut own.of_schema);
-    rules(schema, path, &mut own.of_schema);
-    if own.of_schema.0.is_empty() && walk.rules {
-        expressions(schema, path, is_root || schema.embedded, walk, &mut own.of_rules);
+    below(schema, path, walk, is_root, found);
+    extensions(schema, path, &mut found.of_schema);
+    list_keys(schema, path, &mut found.of_schema);
+    rules(schema, path, &mut found.of_schema);
+    if found.of_schema.count() == before && walk.rules {
+        expressions(schema, path, is_root || schema.embedded, walk, &mut found.of_rules);
     }
-    found.of_schema.0.extend(own.of_schema.0);
-    found.of_rules.0.extend(own.of_rules.0);
 }
 
-fn keywords_of(schema: &ValueSchema, path: &str, walk: &Walk, errors: &mut Errors) {
-    let at = |name: &str| format!("{path}.{name}");
+fn keywords_of(schema: &ValueSchema, path: &Place<'_>, walk: &Walk<'_>, errors: &mut Errors) {
+    let at = |name: &'static str| path.field(name);
     if !schema.kind.is_empty() && !TYPES.contains(&schema.kind.as_str()) {
         errors.not_supported(&at("type"), &schema.kind, &TYPES);
     }
@@ -540,8 +545,8 @@ fn keywords_of(schema: &ValueSchema, path: &str, walk: &Walk, errors: &mut Error
 }
 
 /// Looks at the schemas below.
-fn below(schema: &ValueSchema, path: &str, walk: &Walk, is_root: bool, found: &mut Found) {
-    let at = |name: &str| format!("{path}.{name}");
+fn below<'p>(schema: &ValueSchema, path: &'p Place<'p>, walk: &Walk<'p>, is_root: bool, found: &mut Found) {
+    let at = |name: &'static str| path.field(name);
     if let Some(additional) = &schema.additional_properties {
         let says_more = !matches!(additional, Additional::Any(true));
         if !schema.properties.is_empty() && says_more {
@@ -563,7 +568,7 @@ fn below(schema: &ValueSchema, path: &str, walk: &Walk, is_root: bool, found: &m
             .as_deref()
             .is_none_or(|kind| matches!(kind, "granular" | "atomic"));
         if !is_correlated {
-            walk.uncorrelated.get_or_insert_with(|| path.to_owned());
+            walk.uncorrelated.get_or_insert(path);
         }
         if (is_root || schema.embedded) && matches!(name.as_str(), "metadata" | "kind" | "apiVersion") {
             walk.in_metadata = true;
@@ -571,7 +576,7 @@ fn below(schema: &ValueSchema, path: &str, walk: &Walk, is_root: bool, found: &m
                 walk.defaults = Err(format!("in top-level {name}"));
             }
         }
-        openapi(property, &format!("{path}.properties[{name}]"), &walk, false, found);
+        openapi(property, &path.field("properties").entry(name), &walk, false, found);
     }
     // Rules are refused there.
     let without_rules = Walk {
@@ -587,26 +592,26 @@ fn below(schema: &ValueSchema, path: &str, walk: &Walk, is_root: bool, found: &m
         ("anyOf", &schema.any_of),
     ] {
         for (index, below) in schemas.iter().enumerate() {
-            openapi(below, &format!("{path}.{name}[{index}]"), &without_rules, false, found);
+            openapi(below, &path.field(name).index(index), &without_rules, false, found);
         }
     }
     let mut of_items = walk.clone();
     if schema.list_type.as_deref() != Some("map") {
-        of_items.uncorrelated.get_or_insert_with(|| path.to_owned());
+        of_items.uncorrelated.get_or_insert(path);
     }
     match &schema.items {
         Some(Items::One(item)) => openapi(item, &at("items"), &of_items, false, found),
         Some(Items::Many(items)) => {
             for (index, item) in items.iter().enumerate() {
-                openapi(item, &format!("{path}.items[{index}]"), &of_items, false, found);
+                openapi(item, &path.field("items").index(index), &of_items, false, found);
             }
         }
         None => {}
     }
 }
 
-fn extensions(schema: &ValueSchema, path: &str, errors: &mut Errors) {
-    let at = |name: &str| format!("{path}.{name}");
+fn extensions(schema: &ValueSchema, path: &Place<'_>, errors: &mut Errors) {
+    let at = |name: &'static str| path.field(name);
     if schema.preserves == Some(false) {
         let text = "must be true or undefined";
         errors.raw(&at("x-kubernetes-preserve-unknown-fields"), "false", text);
@@ -650,8 +655,8 @@ fn extensions(schema: &ValueSchema, path: &str, errors: &mut Errors) {
 }
 
 /// What tells the items of lists apart.
-fn list_keys(schema: &ValueSchema, path: &str, errors: &mut Errors) {
-    let at = |name: &str| format!("{path}.{name}");
+fn list_keys(schema: &ValueSchema, path: &Place<'_>, errors: &mut Errors) {
+    let at = |name: &'static str| path.field(name);
     let keys: Vec<String> = schema.list_keys.iter().map(|key| quoted(key)).collect();
     let keys = format!("[{}]", keys.join(","));
     if !schema.list_keys.is_empty() {
@@ -663,6 +668,7 @@ fn list_keys(schema: &ValueSchema, path: &str, errors: &mut Errors) {
         }
     }
     let of_keys = at("x-kubernetes-list-map-keys");
+    let mut seen = HashSet::new();
     if schema.list_type.as_deref() == Some("map") {
         if schema.list_keys.is_empty() {
             errors.required(&of_keys, "must not be empty if x-kubernetes-list-type is map");
@@ -678,17 +684,17 @@ fn list_keys(schema: &ValueSchema, path: &str, errors: &mut Errors) {
                 errors.invalid(&at("items.type"), &item.kind, text);
             }
             (_, Some(item)) => {
-                for (index, key) in schema.list_keys.iter().enumerate() {
+                for key in &schema.list_keys {
                     match item.properties.get(key) {
                         Some(property) if matches!(property.kind.as_str(), "array" | "object") => {
-                            let field = format!("{path}.items.properties[{key}].type");
+                            let field = format_args!("{path}.items.properties[{key}].type");
                             let text = "must be a scalar type if parent array's x-kubernetes-list-type is map";
-                            errors.invalid(&field, &item.kind, text);
+                            errors.invalid(field, &item.kind, text);
                         }
                         Some(_) => {}
                         None => errors.raw(&of_keys, &keys, "entries must all be names of item properties"),
                     }
-                    if schema.list_keys[..index].contains(key) {
+                    if !seen.insert(key) {
                         errors.raw(&of_keys, &keys, "must not contain duplicate entries");
                     }
                 }
@@ -700,30 +706,35 @@ fn list_keys(schema: &ValueSchema, path: &str, errors: &mut Errors) {
     }
 }
 
-fn of_items(schema: &ValueSchema, item: &ValueSchema, kind: &str, path: &str, errors: &mut Errors) {
+fn of_items(schema: &ValueSchema, item: &ValueSchema, kind: &str, path: &Place<'_>, errors: &mut Errors) {
     if item.nullable {
         let text = format!("cannot be nullable when x-kubernetes-list-type is {kind}");
-        errors.forbidden(&format!("{path}.items.nullable"), &text);
+        errors.forbidden(format_args!("{path}.items.nullable"), &text);
     }
     let keys = schema.list_keys.iter().filter(|_| kind == "map");
+    let required: HashSet<&String> = item.required.iter().collect();
     for (key, property) in keys.filter_map(|key| item.properties.get_key_value(key)) {
-        let field = format!("{path}.items.properties[{key}]");
-        if !item.required.contains(key) && property.fallback().is_none() {
+        let of_items = path.field("items");
+        let of_properties = of_items.field("properties");
+        let field = of_properties.entry(key);
+        if !required.contains(key) && property.fallback().is_none() {
             let text =
                 "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
-            errors.required(&format!("{field}.default"), text);
+            errors.required(field.field("default"), text);
         }
         if property.nullable {
             let text = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable";
-            errors.forbidden(&format!("{field}.nullable"), text);
+            errors.forbidden(field.field("nullable"), text);
         }
     }
 }
 
 /// Whether the expressions of rules can be evaluated.
-fn expressions(schema: &ValueSchema, path: &str, is_root: bool, walk: &Walk, errors: &mut Errors) {
+fn expressions(schema: &ValueSchema, path: &Place<'_>, is_root: bool, walk: &Walk<'_>, errors: &mut Errors) {
     for (index, rule) in schema.rules.iter().enumerate() {
-        let at = |name: &str| format!("{path}.x-kubernetes-validations[{index}].{name}");
+        let of_rules = path.field("x-kubernetes-validations");
+        let of_rule = of_rules.index(index);
+        let at = |name: &'static str| of_rule.field(name);
         let compiled = match compile_rule(rule, schema, is_root) {
             Ok(compiled) => compiled,
             Err(refusal) => {
@@ -768,7 +779,7 @@ fn dumped(rule: &Rule) -> String {
 }
 
 /// The form of rules.
-fn rules(schema: &ValueSchema, path: &str, errors: &mut Errors) {
+fn rules(schema: &ValueSchema, path: &Place<'_>, errors: &mut Errors) {
     const REASONS: [&str; 4] = [
         "FieldValueDuplicate",
         "FieldValueForbidden",
@@ -777,7 +788,9 @@ fn rules(schema: &ValueSchema, path: &str, errors: &mut Errors) {
     ];
     let has_lines = |text: &str| text.contains(['\n', '\r']);
     for (index, rule) in schema.rules.iter().enumerate() {
-        let at = |name: &str| format!("{path}.x-kubernetes-validations[{index}].{name}");
+        let of_rules = path.field("x-kubernetes-validations");
+        let of_rule = of_rules.index(index);
+        let at = |name: &'static str| of_rule.field(name);
         let message = rule.message.trim();
         if rule.rule.trim().is_empty() {
             errors.required(&at("rule"), "rule is not specified");

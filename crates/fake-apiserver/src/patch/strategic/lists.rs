@@ -14,6 +14,7 @@ use super::{
 use crate::codec::{GoType, Member, Strategy};
 use crate::patch::PatchError;
 use crate::patch::document::{Node, get, remove, set};
+use crate::steps::step;
 
 /// Go's stable sort puts so many items in order one by one.
 const RUN: usize = 20;
@@ -59,6 +60,7 @@ impl<'t> Places<'t> {
     }
 
     fn push(&mut self, item: &Node<'t>) {
+        step();
         let found = if self.key.is_empty() {
             scalar(item).map_or(Found::Other, Found::Scalar)
         } else {
@@ -279,7 +281,7 @@ pub(super) fn set_element_orders<'t>(
     let (Some(entries), Some(members)) = (original.object(), patch.object()) else {
         return Ok(());
     };
-    let names = members.iter().map(|(name, _)| name);
+    let names = members.keys();
     let names: Vec<_> = names.filter(|name| name.starts_with(SET_ORDER)).cloned().collect();
     for name in names {
         let Some(order) = remove(members, &name) else { continue };
@@ -356,6 +358,7 @@ fn check_order(patch: Option<&Node<'_>>, order: &[Node<'_>], key: &str) -> Resul
     let mut left = patch.iter().filter(|item| key.is_empty() || !deletes(item)).peekable();
     let mut places = order.iter().peekable();
     while let (Some(&item), Some(&place)) = (left.peek(), places.peek()) {
+        step();
         if !matches!(look_up(item, DIRECTIVE), Found::NoMap | Found::Missing) {
             left.next();
             continue;
@@ -435,6 +438,7 @@ fn ordered<'t>(
     for item in of_server {
         let at = server_places.place(&item);
         while let Some(next) = patch.peek() {
+            step();
             let before = matches!((at, server_places.place(next)), (Some(item), Some(next)) if item < next);
             if before {
                 break;

@@ -107,10 +107,7 @@ pub(super) enum Found<'t> {
 /// Looks a key up without changing the node.
 pub(super) fn look_up<'t>(node: &Node<'t>, key: &str) -> Found<'t> {
     let found = match node {
-        Node::Object(entries) => entries
-            .iter()
-            .find(|(name, _)| name == key)
-            .map(|(_, node)| scalar(node)),
+        Node::Object(entries) => entries.get(key).map(scalar),
         Node::Parsed(value) if value.kind() == Kind::Object => value.get(key).map(scalar_of),
         _ => return Found::NoMap,
     };

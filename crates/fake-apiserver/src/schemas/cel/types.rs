@@ -4,7 +4,7 @@
 use kube_cel::cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
 
 use super::super::value_schema::ValueSchema;
-use super::value::{escaped, has_type, is_type};
+use super::value::{has_type, is_type, unescaped};
 
 /// Deeper expressions are refused: evaluation recurses.
 const MAX_DEPTH: usize = 100;
@@ -176,11 +176,8 @@ fn field<'s>(of: Known<'s>, name: &str) -> Result<Known<'s>, String> {
             if let Some(value) = schema.value() {
                 return Ok(Known::of(value, value.embedded));
             }
-            let named = |(known, property): &(&String, &ValueSchema)| {
-                has_type(property) && escaped(known).as_deref() == Some(name)
-            };
-            let found = schema.properties.iter().find(named);
-            let (_, property) = found.ok_or_else(undefined)?;
+            let found = unescaped(name).and_then(|name| schema.properties.get(&name));
+            let property = found.filter(|property| has_type(property)).ok_or_else(undefined)?;
             Ok(Known::of(property, property.embedded))
         }
         Known::Metadata if matches!(name, "name" | "generateName") => Ok(Known::Text),

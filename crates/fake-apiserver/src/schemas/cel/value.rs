@@ -4,11 +4,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 use kube_cel::KubeCelExt as _;
+use kube_cel::cel::common::ast::IdedExpr;
 use kube_cel::cel::extractors::Arguments;
 use kube_cel::cel::objects::{Key, Map};
 use kube_cel::cel::{Context, ExecutionError, Program, ResolveResult, Value as CelValue};
 
 use super::super::value_schema::ValueSchema;
+use super::meter::{BEGIN, Budget, GATHERED, Meter, Metered, PUT, Spent, TICK};
 use super::{guarded, text_of};
 use crate::json::{Kind, Value, canonical};
 
@@ -83,6 +85,7 @@ fn one(arguments: &[CelValue]) -> ResolveResult {
 /// Makes values, and runs expressions over them.
 pub(super) struct Values {
     library: Context<'static>,
+    meter: Meter,
 }
 
 impl Values {
@@ -92,10 +95,17 @@ impl Values {
             one(&args).map(|value| type_of(&value))
         });
         library.add_function("dyn", |Arguments(args): Arguments| one(&args));
+        let meter = Meter::new();
+        let ticks = meter.clone();
+        library.add_function(TICK, move |Arguments(args): Arguments| ticks.tick(&args));
+        for what in [BEGIN, PUT, GATHERED] {
+            let meter = meter.clone();
+            library.add_function(what, move |Arguments(args): Arguments| meter.gather(what, &args));
+        }
         for name in TYPES {
             library.add_variable_from_value(name, type_value(name));
         }
-        Self { library }
+        Self { library, meter }
     }
 
     /// A value of a schema. What is at the root has a type and a name, whatever the schema says.
@@ -171,28 +181,39 @@ impl Values {
 
     /// What an expression makes of a text; nothing if it fails, which the schema has told by then.
     fn converted(&self, expression: &str, text: CelValue) -> Option<CelValue> {
-        self.run(HELPERS.get(expression)?, text, None, false).ok()
+        self.execute(HELPERS.get(expression)?.expression(), text, None).ok()
     }
 
-    /// Runs an expression.
+    /// Runs an expression, as far as the budget reaches; the text about what went wrong stands for its value.
     ///
     /// # Errors
-    /// The text about what went wrong.
+    /// Where the budget ended.
     pub(super) fn run(
         &self,
-        program: &Program,
-        own: CelValue,
-        old: Option<CelValue>,
+        metered: &Metered,
+        own: &CelValue,
+        old: Option<&CelValue>,
         is_optional: bool,
-    ) -> Result<CelValue, String> {
-        let old = if is_optional { Some(self.optional(old)?) } else { old };
+        budget: &mut Budget,
+    ) -> Result<Result<CelValue, String>, Spent> {
+        self.meter.run(metered, (own, old), budget, || {
+            let old = if is_optional {
+                Some(self.optional(old.cloned())?)
+            } else {
+                old.cloned()
+            };
+            self.execute(&metered.expression, own.clone(), old)
+        })
+    }
+
+    fn execute(&self, expression: &IdedExpr, own: CelValue, old: Option<CelValue>) -> Result<CelValue, String> {
         let ran = guarded(|| {
             let mut context = self.library.new_inner_scope();
             context.add_variable_from_value("self", own);
             if let Some(old) = old {
                 context.add_variable_from_value("oldSelf", old);
             }
-            program.execute(&context)
+            context.resolve(expression)
         });
         match ran {
             Some(Ok(value)) => Ok(value),
@@ -208,7 +229,7 @@ impl Values {
             None => (NOTHING, CelValue::Null),
         };
         let program = HELPERS.get(expression).ok_or("this server has no optional values")?;
-        self.run(program, value, None, false)
+        self.execute(program.expression(), value, None)
     }
 }
 
@@ -260,9 +281,26 @@ pub(super) fn escaped(name: &str) -> Option<String> {
     Some(name.replace('\u{0}', "__underscores__"))
 }
 
+/// The field that has a name in expressions, if there is one: what [`escaped`] makes of it is the name.
+pub(super) fn unescaped(name: &str) -> Option<String> {
+    let inner = name.strip_prefix("__").and_then(|name| name.strip_suffix("__"));
+    let reserved = inner.filter(|inner| escaped(inner).as_deref() == Some(name));
+    let field = reserved.map_or_else(
+        || {
+            name.replace("__underscores__", "\u{0}")
+                .replace("__slash__", "/")
+                .replace("__dash__", "-")
+                .replace("__dot__", ".")
+                .replace('\u{0}', "__")
+        },
+        str::to_owned,
+    );
+    (escaped(&field).as_deref() == Some(name)).then_some(field)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::escaped;
+    use super::{escaped, unescaped};
 
     #[test]
     fn fields_have_the_names_of_the_real_server() {
@@ -277,6 +315,9 @@ mod tests {
             ("a b", None),
         ] {
             assert_eq!(escaped(name).as_deref(), found, "{name}");
+            if let Some(found) = found {
+                assert_eq!(unescaped(found).as_deref(), Some(name));
+            }
         }
     }
 }
