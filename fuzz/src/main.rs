@@ -39,6 +39,6 @@ fn quoted(word: &str) -> String {
 
 fuzz_target!(init: begin(), |data: &[u8]| {
     if let Some(target) = TARGET.get() {
-        (target.run)(data);
+        target.check(data);
     }
 });

@@ -2,6 +2,7 @@
 
 mod apply;
 mod autoscalers;
+mod bounds;
 mod compaction;
 mod crd;
 mod crd_life;

@@ -11,6 +11,8 @@
 mod apply;
 mod body;
 mod fields;
+#[cfg(test)]
+mod growth;
 mod json;
 mod patches;
 mod protobuf;
@@ -35,6 +37,30 @@ pub struct Target {
     pub seeds: &'static [&'static str],
     /// What else its grammar is made of.
     pub words: &'static [&'static str],
+}
+
+impl Target {
+    /// Runs it, and holds the steps that this takes against the number of bytes.
+    ///
+    /// # Panics
+    /// If something does not hold of these bytes, or they take too many steps.
+    pub fn check(&self, data: &[u8]) {
+        /// What rules cost has a limit of its own, and a rule that is as short as one likes may reach it.
+        const OF_RULES: usize = 100_000_000;
+        /// So many steps are few enough for any input: constants of kinds and schemas, among others.
+        const ANY: usize = 200_000;
+        /// Targets read, write and compare their input several times.
+        const EACH: usize = 2_000;
+
+        let ((), steps) = crate::steps::count(|| (self.run)(data));
+        let of_rules = if self.name == rules::TARGET.name || self.name == schema::TARGET.name {
+            OF_RULES
+        } else {
+            0
+        };
+        let most = of_rules + ANY + EACH * data.len();
+        assert!(steps <= most, "{steps} steps for {} bytes", data.len());
+    }
 }
 
 /// All targets.

@@ -62,7 +62,7 @@ fn mutate(rng: &mut Rng, target: &Target, data: &mut Vec<u8>) {
 fn bounded(name: &str) {
     let target = TARGETS.iter().find(|target| target.name == name).expect("a target");
     for seed in target.seeds {
-        (target.run)(seed.as_bytes());
+        target.check(seed.as_bytes());
     }
     let seed = number("FUZZ_SEED").unwrap_or(SEED);
     let inputs = number("FUZZ_INPUTS").map_or(INPUTS, |inputs| usize::try_from(inputs).expect("a number of inputs"));
@@ -71,7 +71,7 @@ fn bounded(name: &str) {
     for _ in 0..inputs {
         let mut data = target.seeds[rng.usize(..target.seeds.len())].as_bytes().to_vec();
         mutate(&mut rng, target, &mut data);
-        let outcome = catch_unwind(AssertUnwindSafe(|| (target.run)(&data)));
+        let outcome = catch_unwind(AssertUnwindSafe(|| target.check(&data)));
         assert!(
             outcome.is_ok(),
             "{name}, FUZZ_SEED={seed}: {:?}",

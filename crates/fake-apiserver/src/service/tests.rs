@@ -10,6 +10,7 @@ use tower::ServiceExt as _;
 
 use crate::{Body, Cut, FakeApiServer, FakeService, Fault, Rule, ServerView, ServiceError, StatusFault, Verb};
 
+mod bounds;
 mod idle;
 mod promises;
 mod same_run;
