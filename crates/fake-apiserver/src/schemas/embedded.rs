@@ -71,12 +71,13 @@ fn resource(object: Value<'_>, path: &Place<'_>, found: &mut Found) {
         Ok(of_metadata) => {
             // Short, with paths from here on.
             for error in validate_metadata(&of_metadata.meta, "metadata") {
-                found.add(path, |above| match error.field.starts_with("metadata") {
-                    true => FieldError {
-                        field: child(&above, &error.field),
-                        ..error
-                    },
-                    false => error,
+                found.add(path, |above| {
+                    if error.field.starts_with("metadata") {
+                        let field = child(&above, &error.field);
+                        FieldError { field, ..error }
+                    } else {
+                        error
+                    }
                 });
             }
         }
