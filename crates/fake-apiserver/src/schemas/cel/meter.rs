@@ -25,7 +25,7 @@ pub(super) const BEGIN: &str = "@begin";
 pub(super) const PUT: &str = "@put";
 pub(super) const GATHERED: &str = "@gathered";
 /// What one rule may cost each time that it is run.
-const OF_RULE: u64 = 256 << 20;
+const OF_RULE: u64 = 128 << 20;
 /// What all rules of an object may cost.
 const OF_OBJECT: u64 = 1 << 30;
 /// What a value costs beside its bytes, and what a part of an expression costs.

@@ -81,11 +81,12 @@ async fn what_is_told_of_many_mistakes_below_a_long_name() {
         422,
         most,
     );
-    // Owners of fields, and what is not of the type.
+    // Owners of fields, and what is not of the type; YAML has no longer names.
+    let long = "k".repeat(1_000);
     let open = json!({"type": "object", "additionalProperties": {"type": "object", "additionalProperties": {"type": "integer"}}});
     let fake = with_schema(&open).await;
     let fields = |value: Value| {
-        let fields: serde_json::Map<String, Value> = (0..3_000).map(|at| (format!("f{at}"), value.clone())).collect();
+        let fields: serde_json::Map<String, Value> = (0..6_000).map(|at| (format!("f{at}"), value.clone())).collect();
         widget(&json!({long.clone(): fields})).to_string()
     };
     let apply = |manager: &str, body: String| {
@@ -95,7 +96,7 @@ async fn what_is_told_of_many_mistakes_below_a_long_name() {
     assert_eq!(apply("m1", fields(json!(1))).await.0, 201);
     let conflicts = apply("m2", fields(json!(2))).await;
     is_bounded(&conflicts, 409, most);
-    assert!(conflicts.1.contains("Apply failed with 3000 conflicts: "));
+    assert!(conflicts.1.contains("Apply failed with 6000 conflicts: "));
     is_bounded(&apply("m2", fields(json!("x"))).await, 500, most);
 }
 
