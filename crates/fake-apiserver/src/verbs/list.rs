@@ -42,7 +42,10 @@ pub(super) async fn read_page(context: Context<'_>, options: &ListOptions) -> Re
         // Served from a cache on a real server, which ignores the limit.
         (Version::Any, _) => (At::Seen(context.seen()), 0),
         (Version::At(rv), Match::Exact) => (At::Exactly(rv), options.limit),
-        (Version::At(rv), Match::Unset) if options.limit > 0 => (At::Exactly(rv), options.limit),
+        // A page is of one version; what has one object at most is no page.
+        (Version::At(rv), Match::Unset) if options.limit > 0 && !matches!(range, Range::Key(_)) => {
+            (At::Exactly(rv), options.limit)
+        }
         (Version::At(rv), _) => {
             context.wait_for_revision(rv).await?;
             (At::Seen(context.seen()), options.limit)
