@@ -18,7 +18,7 @@ use crate::{
     json::{Entries, Items, Kind, Tape, Value, canonical},
     kinds::Resource,
     object::{FieldName, Meta, Object, write_metadata_of},
-    schemas::{Unknown, unknown_text},
+    schemas::{Nulls, Unknown, unknown_text},
 };
 
 /// Decodes a custom resource, of which the body says that it is of this kind and version; returns it with its unknown and duplicate fields: first all duplicates, then the unknown
@@ -28,6 +28,7 @@ pub(super) fn object(
     tape: &Tape<'_>,
     body_type: (&str, &str),
     validation: FieldValidation,
+    nulls: Nulls,
 ) -> Result<(Object, Vec<String>), DecodeError> {
     let root = tape.root();
     let malformed = |cause: String| DecodeError::malformed_as(resource, body_type, cause);
@@ -43,7 +44,7 @@ pub(super) fn object(
     let mut shaped = None;
     if let Some(shape) = resource.shape() {
         let unknown = if report { Unknown::Told } else { Unknown::Dropped };
-        shaped = Some(shape.fields(root, unknown).map_err(malformed)?);
+        shaped = Some(shape.fields(root, unknown, nulls).map_err(malformed)?);
     } else {
         for (key, value) in canonical::sorted_entries(root) {
             match key.as_str().unwrap_or_default() {

@@ -86,10 +86,13 @@ fn fields(map: MapType<'_>, value: Value<'_>, depth: usize) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (key, value) in entries(Some(value)) {
         let name = key.as_str().unwrap_or_default();
-        let found = match map.entry(&name) {
-            Some((of, _)) => walk(of, value, depth + 1),
-            None => vec![Problem::here("field not declared in schema")],
+        let Some((of, _)) = map.entry(&name) else {
+            // The real server looks no further in this map.
+            let found = vec![Problem::here("field not declared in schema")];
+            problems.extend(Problem::below(&Element::Field(name), found));
+            break;
         };
+        let found = walk(of, value, depth + 1);
         problems.extend(Problem::below(&Element::Field(name), found));
     }
     problems
@@ -122,6 +125,7 @@ mod tests {
             (&map, json!({"data": {"a": "1"}}), ""),
             (&map, json!({"data": null, "metadata": {"name": "a"}}), ""),
             (&map, json!({"foo": 1}), ".foo: field not declared in schema"),
+            (&map, json!({"foo": 1, "goo": 2}), ".foo: field not declared in schema"),
             (
                 &map,
                 json!({"data": {"x": 1}}),
