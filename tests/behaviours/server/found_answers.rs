@@ -122,6 +122,29 @@ async fn limit_on_one_name_is_no_page(server: Server) {
     assert_eq!(names(exact).await, ["a"]);
 }
 
+// [F1] [F2] what is not cached has pages in any version
+async fn lists_of_events_in_any_version_have_pages(server: Server) {
+    let namespace = server.namespace().await;
+    for name in ["a", "b", "c", "d"] {
+        namespace.config_map(name).await;
+        let event = json!({"metadata": {"name": name}, "involvedObject": {"namespace": namespace.name()}});
+        namespace.create("events", &event).await;
+    }
+    for (resource, pages) in [("configmaps", [4, 2]), ("events", [2, 1])] {
+        let list = namespace.at(resource);
+        let count = async |query: &str| {
+            let list = server.get(&format!("{list}?{query}")).await.ok();
+            list["items"].as_array().expect("a list").len()
+        };
+        let page = server.get(&format!("{list}?limit=2")).await.ok();
+        let token = page["metadata"]["continue"].as_str().expect("a token").to_owned();
+        let any = "resourceVersion=0";
+        assert_eq!(count(&format!("{any}&limit=2")).await, pages[0], "{resource}");
+        let more = format!("{any}&limit=1&continue={token}");
+        assert_eq!(count(&more).await, pages[1], "{resource}");
+    }
+}
+
 // [F19] what a token is bound to is known by its kind, whatever the version
 async fn tokens_are_bound_to_kinds_of_any_version(server: Server) {
     let namespace = server.namespace().await;
@@ -147,5 +170,6 @@ cases![
     export_is_refused,
     tables_are_refused_in_protobuf,
     limit_on_one_name_is_no_page,
+    lists_of_events_in_any_version_have_pages,
     tokens_are_bound_to_kinds_of_any_version,
 ];
