@@ -467,6 +467,19 @@ async fn nulls_are_refused_in_applies(server: Server) {
             .created();
         assert_eq!(object["d"], "x", "{name}");
     }
+    // A map of which an apply gives everything up is null, unless it goes itself.
+    let path = format!("{}?fieldManager=m", kind.at(&namespace, "/e"));
+    let apply = async |fields| {
+        let patch = kind.object("e", &fields);
+        server.patch("application/apply-patch+yaml", &path, &patch).await
+    };
+    apply(json!({"o": {"x": "1"}})).await.created();
+    let message = "Invalid value: \"null\": o in body must be of type object: \"null\"";
+    let causes = [("FieldValueTypeInvalid", "o", message)];
+    apply(json!({"o": {}}))
+        .await
+        .invalid(&kind.group, "Widget", "e", &causes);
+    assert_eq!(apply(json!({})).await.ok().get("o"), None);
     let created = server
         .post(&kind.at(&namespace, ""), &kind.object("c", &json!({"a": null})))
         .await;
