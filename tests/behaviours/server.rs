@@ -14,6 +14,7 @@ mod edges;
 mod forbidden;
 mod forms;
 mod found;
+mod found_answers;
 mod found_custom;
 mod found_definitions;
 mod found_kinds;

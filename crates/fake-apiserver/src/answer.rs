@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, RETRY_AFTER, VARY, WARNING};
+use http::header::{
+    CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, RETRY_AFTER, VARY, WARNING, X_CONTENT_TYPE_OPTIONS,
+};
 
 use crate::body::Body;
 use crate::request::Request;
@@ -19,7 +21,7 @@ pub(crate) struct Answer {
 }
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
-const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+const TEXT: &str = "text/plain; charset=utf-8";
 
 impl Answer {
     /// A JSON answer.
@@ -36,11 +38,19 @@ impl Answer {
     /// A plain text answer.
     pub(crate) fn text(code: u16, text: &'static str) -> Self {
         let body = bytes::Bytes::from_static(text.as_bytes());
+        let no_sniff = (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        let mut answer = Self::json(code, body).content_type(TEXT);
+        answer.headers.push(no_sniff);
+        answer
+    }
+
+    /// What HTTP itself says of a request that is none.
+    pub(crate) fn bad_request() -> Self {
         Self {
-            code,
-            headers: vec![(CONTENT_TYPE, TEXT)],
+            code: 400,
+            headers: vec![(CONTENT_TYPE, HeaderValue::from_static(TEXT))],
             warnings: Vec::new(),
-            body: body.into(),
+            body: bytes::Bytes::from_static(b"400 Bad Request").into(),
         }
     }
 

@@ -44,6 +44,7 @@ use crate::{
     json::{Tape, Value},
     kinds::{Resource, Schema},
     object::{Meta, Object},
+    schemas::Nulls,
 };
 
 /// The format of a request body.
@@ -108,6 +109,22 @@ pub(crate) struct Decoded {
 enum Source {
     Request,
     Patch,
+    /// Server-side apply, whose result the real server does not decode.
+    Apply,
+}
+
+impl Source {
+    fn is_request(self) -> bool {
+        self == Self::Request
+    }
+
+    /// What becomes of a null where there must be a value.
+    fn nulls(self) -> Nulls {
+        match self {
+            Self::Request | Self::Patch => Nulls::Dropped,
+            Self::Apply => Nulls::Kept,
+        }
+    }
 }
 
 /// Decodes a body as an object of `resource`.
@@ -137,14 +154,35 @@ pub(crate) fn decode_patched(
     json: &[u8],
     validation: FieldValidation,
 ) -> Result<Decoded, DecodeError> {
-    let decoded = decode_from(Source::Patch, resource, ContentType::Json, json, validation);
+    decode_changed(Source::Patch, resource, json, validation)
+}
+
+/// As [`decode_patched`], for what server-side apply has made: nulls of custom resources are left to their validation.
+///
+/// # Errors
+/// As for [`decode_patched`].
+pub(crate) fn decode_applied(
+    resource: &Resource,
+    json: &[u8],
+    validation: FieldValidation,
+) -> Result<Decoded, DecodeError> {
+    decode_changed(Source::Apply, resource, json, validation)
+}
+
+fn decode_changed(
+    source: Source,
+    resource: &Resource,
+    json: &[u8],
+    validation: FieldValidation,
+) -> Result<Decoded, DecodeError> {
+    let decoded = decode_from(source, resource, ContentType::Json, json, validation);
     if matches!(
         decoded,
         Err(DecodeError::WrongType { .. } | DecodeError::OtherVersion { .. })
     ) && let Ok(tape) = Tape::parse(json)
         && let Some(other) = type_meta::other_version(resource, tape.root())
     {
-        let mut decoded = decode_from(Source::Patch, &other, ContentType::Json, json, validation)?;
+        let mut decoded = decode_from(source, &other, ContentType::Json, json, validation)?;
         decoded.object = resource.to_served(other.to_stored(&decoded.object).into_owned());
         return Ok(decoded);
     }
@@ -210,14 +248,14 @@ fn decode_from(
                 });
             }
             let body_type = (kind.as_str(), type_meta::split(&api_version).1);
-            if source == Source::Request && tape.root().get("apiVersion").is_some_and(Value::is_null) {
+            if source.is_request() && tape.root().get("apiVersion").is_some_and(Value::is_null) {
                 let cause = ".apiVersion accessor error: <nil> is of the type <nil>, expected string".to_owned();
                 return Err(DecodeError::malformed_as(resource, body_type, cause));
             }
-            (object, findings) = custom::object(resource, &tape, body_type, validation)?;
+            (object, findings) = custom::object(resource, &tape, body_type, validation, source.nulls())?;
             wrong_version = match source {
                 Source::Request => type_meta::check_custom(resource, &api_version).err(),
-                Source::Patch => None,
+                Source::Patch | Source::Apply => None,
             };
         }
     }
@@ -266,7 +304,7 @@ fn typed_body(
         let cause = type_meta::missing_version(body);
         return Err(DecodeError::malformed_as(resource, (own_kind, ""), cause));
     }
-    if source == Source::Patch && type_meta::split(api_version).1.is_empty() && own_kind != &*resource.kind {
+    if !source.is_request() && type_meta::split(api_version).1.is_empty() && own_kind != &*resource.kind {
         let cause = type_meta::unfit_without_version(resource, own_kind);
         return Err(DecodeError::wrong_kind(resource, own_kind, "", cause));
     }
@@ -275,7 +313,7 @@ fn typed_body(
             let (object, findings) = typed_object(resource, id, tape, validation)?;
             Ok((api_version, kind, object, findings, None))
         }
-        Err(DecodeError::OtherVersion { message, findings }) if source == Source::Request => {
+        Err(DecodeError::OtherVersion { message, findings }) if source.is_request() => {
             let wrong = DecodeError::wrong_version(message);
             let (api_version, kind) = (api_version.to_owned(), own_kind.to_owned());
             Ok((api_version, kind, Object::default(), findings, Some(wrong)))
@@ -296,7 +334,7 @@ fn drop_repeated_owners(source: Source, meta: &mut Meta) -> Option<String> {
         is_new
     });
     // The real server looks at a patched object only after admission.
-    let when = if source == Source::Patch {
+    let when = if !source.is_request() {
         " after mutating admission happens"
     } else {
         ""

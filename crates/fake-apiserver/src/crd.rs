@@ -400,7 +400,8 @@ fn install(server: &Shared, custom: &CustomResource, changed: bool) {
         };
         server.add_storage(&resource.storage, false);
         if changed && let Some(id) = server.resource_id(resource) {
-            server.storage.end_watches(id);
+            // A real server makes the cache of the resource anew, which knows nothing of before.
+            server.storage.begin_watches_anew(id);
         }
     }
 }

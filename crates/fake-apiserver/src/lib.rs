@@ -68,6 +68,7 @@ mod object;
 mod openapi;
 mod packed;
 mod patch;
+mod pretty;
 mod replica;
 mod request;
 mod request_log;

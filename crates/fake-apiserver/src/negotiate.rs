@@ -115,6 +115,8 @@ const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kube
 /// What the router of a collection that can be watched lists besides.
 const STREAMS: &str = ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 
+const PROTOBUF: &str = "vnd.kubernetes.protobuf";
+
 /// One part of an `Accept` header, read as Go's negotiation reads it.
 struct Clause<'a> {
     media_type: &'a str,
@@ -176,7 +178,7 @@ impl<'a> Clause<'a> {
     fn is_known(&self, custom: bool) -> bool {
         match (self.media_type, self.subtype) {
             ("application", "json" | "yaml" | "*") | ("*", "*") => true,
-            ("application", "vnd.kubernetes.protobuf") => !custom,
+            ("application", PROTOBUF) => !custom,
             _ => false,
         }
     }
@@ -213,6 +215,8 @@ pub(crate) fn negotiate<T>(accept: &str, custom: bool, allows: impl Fn(Option<Ta
     clauses(accept)
         .iter()
         .filter(|clause| clause.is_known(custom) && clause.streams().is_none_or(|stream| stream == "watch"))
+        // A table has no protobuf form.
+        .filter(|clause| clause.subtype != PROTOBUF || clause.target().is_none_or(|target| target.kind != "Table"))
         .find_map(|clause| allows(clause.target()))
 }
 

@@ -72,6 +72,12 @@ struct Kept {
 }
 
 impl Kept {
+    /// How many bytes of text it holds.
+    fn bytes(&self) -> usize {
+        let view = self.view.as_ref().map_or(0, |view| view.len());
+        self.method.as_str().len() + self.target.len() + self.user_agent.len() + view
+    }
+
     fn record(&self) -> RequestRecord {
         let (path, query) = self.target.split_once('?').unwrap_or((&self.target, ""));
         let parts = ResourcePath::parse(path).unwrap_or_default();
@@ -106,6 +112,14 @@ impl Equivalent<Counted> for CountedRef<'_> {
     }
 }
 
+/// So many bytes of text may a record of the log have on average: a client can make its name and its paths long.
+const RECORD_BYTES: usize = 4096;
+/// So many pairs of verb and resource are counted. There are fewer than a thousand but for clients that ask for names which
+/// nobody serves.
+const MAX_COUNTS: usize = 16_384;
+/// No name of a resource with its group is longer.
+const LONGEST_NAME: usize = 512;
+
 /// The log itself.
 #[derive(Debug)]
 pub(crate) struct RequestLog {
@@ -116,8 +130,11 @@ pub(crate) struct RequestLog {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Invariant: at most `capacity` records, the newest.
+    /// Invariant: at most `capacity` records, the newest, and fewer if their texts are long.
     records: VecDeque<Kept>,
+    /// Invariant: the bytes of text in `records`, those that records share counted for each.
+    bytes: usize,
+    /// Invariant: at most [`MAX_COUNTS`], of names up to [`LONGEST_NAME`].
     counts: HashMap<Counted, u64, foldhash::fast::RandomState>,
     /// Where names are put together, for the sake of its memory.
     name: String,
@@ -132,11 +149,10 @@ impl Inner {
             self.name.extend([resource, ".", group]);
             name = &self.name;
         }
-        match self.counts.get_mut(&CountedRef(verb, name)) {
-            Some(count) => *count += 1,
-            None => {
-                self.counts.insert(Counted(verb, name.into()), 1);
-            }
+        if let Some(count) = self.counts.get_mut(&CountedRef(verb, name)) {
+            *count += 1;
+        } else if self.counts.len() < MAX_COUNTS && name.len() <= LONGEST_NAME {
+            self.counts.insert(Counted(verb, name.into()), 1);
         }
     }
 
@@ -154,14 +170,24 @@ impl Inner {
         let user_agent = last
             .filter(|last| ***last == *user_agent)
             .map_or_else(|| user_agent.into(), Arc::clone);
-        self.records.push_back(Kept {
+        let kept = Kept {
             verb: request.verb,
             method: request.method.clone(),
             target: target.into(),
             user_agent,
             view: request.replica.as_ref().map(|replica| replica.name().into()),
             status,
-        });
+        };
+        self.bytes += kept.bytes();
+        self.records.push_back(kept);
+    }
+
+    /// Drops the oldest records until there are no more than so many, with no more text than they may have.
+    fn trim(&mut self, capacity: usize) {
+        while self.records.len() > capacity || self.bytes > capacity.saturating_mul(RECORD_BYTES) {
+            let Some(oldest) = self.records.pop_front() else { return };
+            self.bytes -= oldest.bytes();
+        }
     }
 }
 
@@ -179,11 +205,9 @@ impl RequestLog {
         let is_awaited = {
             let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
             inner.count(request.verb, request.path.as_ref());
-            if inner.records.len() >= self.capacity {
-                inner.records.pop_front();
-            }
             if self.capacity > 0 {
                 inner.keep(request, status);
+                inner.trim(self.capacity);
             }
             // Who subscribes after this reads after it, too.
             self.changed.receiver_count() > 0
@@ -217,5 +241,53 @@ impl RequestLog {
         // Under the lock, so that a request that is being added sees the subscriber or is seen by it.
         let _inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         self.changed.subscribe()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use http::{HeaderMap, HeaderValue, header};
+
+    use super::*;
+
+    fn request(path: &str, user_agent: &str) -> Request {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::USER_AGENT, HeaderValue::from_str(user_agent).unwrap());
+        Request::new(Method::GET, path.parse().unwrap(), headers, Bytes::new())
+    }
+
+    #[test]
+    fn long_names_and_paths_drop_old_records() {
+        // [F25] a client cannot make the log hold as much as it likes
+        let log = RequestLog::new(100);
+        for at in 0..150 {
+            log.push(&request(&format!("/api/v1/namespaces/n{at}/pods"), "short"), Some(200));
+        }
+        assert_eq!(log.records().len(), 100);
+        for at in 0..20 {
+            let agent = format!("{at}{}", "a".repeat(RECORD_BYTES * 10));
+            log.push(&request("/api/v1/pods", &agent), Some(200));
+        }
+        assert_eq!(log.records().len(), 9);
+        assert!(log.records()[8].user_agent.starts_with("19a"), "the newest stay");
+        log.push(&request("/api/v1/pods", "short"), Some(200));
+        assert_eq!(log.records().len(), 10);
+        let agent = "a".repeat(RECORD_BYTES * 101);
+        log.push(&request("/api/v1/pods", &agent), Some(200));
+        assert_eq!(log.records().len(), 0);
+        assert_eq!(log.count(Verb::List, "pods"), 172, "counts are exact");
+    }
+
+    #[test]
+    fn names_that_nobody_serves_are_counted_up_to_a_bound() {
+        // [F25]
+        let log = RequestLog::new(0);
+        for at in 0..MAX_COUNTS + 10 {
+            log.push(&request(&format!("/apis/g/v1/things{at}"), "a"), Some(404));
+        }
+        assert_eq!(log.inner.lock().unwrap().counts.len(), MAX_COUNTS);
+        log.push(&request("/apis/g/v1/things0", "a"), Some(404));
+        assert_eq!(log.count(Verb::List, "things0.g"), 2);
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use http::Method;
+use http::header::{CONTENT_LENGTH, HeaderValue};
 
 use crate::answer::Answer;
 use crate::crd;
@@ -11,6 +12,7 @@ use crate::discovery;
 use crate::index;
 use crate::kinds::Kinds;
 use crate::openapi;
+use crate::pretty;
 use crate::request::{Request, well_escaped};
 use crate::server::Shared;
 use crate::status::Status;
@@ -19,7 +21,7 @@ use crate::verbs::{self, Context};
 /// Answers a request.
 pub(crate) async fn route(server: &Arc<Shared>, request: &Request) -> Answer {
     if !well_escaped(request.uri.path()) {
-        return Answer::text(400, "400 Bad Request");
+        return Answer::bad_request();
     }
     let answer = match (deadline::check(request), &request.path) {
         _ if request.lacks_target() => Ok(Answer::untold(request)),
@@ -28,7 +30,15 @@ pub(crate) async fn route(server: &Arc<Shared>, request: &Request) -> Answer {
         (Ok(()), None) => other(server, request),
     };
     let mut answer = answer.unwrap_or_else(Answer::from);
+    if pretty::is_wanted(request, &answer) {
+        answer.body = pretty::printed(answer.body).await;
+    }
     if request.method == Method::HEAD {
+        // The real server does not know how long what it cannot buffer is.
+        let length = answer.body.known_length().filter(|length| *length <= 2048);
+        answer
+            .headers
+            .extend(length.map(|length| (CONTENT_LENGTH, HeaderValue::from(length))));
         answer.body = bytes::Bytes::new().into();
     }
     answer

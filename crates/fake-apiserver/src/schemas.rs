@@ -28,7 +28,7 @@ pub(crate) use place::Place;
 #[cfg(any(test, fuzzing))]
 pub(crate) use regexp::compile as compile_pattern;
 pub(crate) use scale::{ScalePaths, number_at, set_number_at, text_at};
-pub(crate) use shape::{Defaults, Shape, Unknown, unknown_in, unknown_text};
+pub(crate) use shape::{Defaults, Nulls, Shape, Unknown, unknown_in, unknown_text};
 pub(crate) use value_schema::{Additional, Items, Json, MAX_DEPTH, Rule, ValueSchema, is_too_deep};
 
 use crate::json::{Tape, Value};

@@ -248,6 +248,16 @@ impl<T> Storage<T> {
         wake.send();
     }
 
+    /// As [`end_watches`](Self::end_watches), and a watch from a revision before now is too old from now on.
+    pub(crate) fn begin_watches_anew(&self, resource: ResourceId) {
+        {
+            let mut state = self.write_state();
+            let now = state.rv;
+            state.resource_mut(resource).created = now;
+        }
+        self.end_watches(resource);
+    }
+
     /// Ends the open watches of a resource after they have delivered what is in the log.
     pub(crate) fn end_watches(&self, resource: ResourceId) {
         let wake = {
@@ -317,17 +327,24 @@ impl<T> Storage<T> {
                 Change::Delete if old.is_none() => return Ok(Outcome::Kept(None)),
                 Change::Delete => None,
             };
-            let (wake, rv) = {
+            let (wake, compacted, rv) = {
                 let mut state = self.write_state();
+                let oldest = state.compacted;
                 let Some(rv) = state.commit(resource, key, old.as_ref(), new.as_ref()) else {
                     continue;
                 };
                 let wake = state.resource(resource).wake.clone();
+                let compacted = if state.compacted > oldest {
+                    state.wakes()
+                } else {
+                    Vec::new()
+                };
                 self.times.committed(rv, state.compacted);
                 self.publish(&state, rv);
-                (wake, rv)
+                (wake, compacted, rv)
             };
             wake.send();
+            send_all(compacted);
             return Ok(match (new, old) {
                 (Some(object), _) => Outcome::Written(Versioned { rv, object }),
                 (None, Some(last)) => Outcome::Deleted { last, rv },
@@ -442,19 +459,21 @@ impl<T> Storage<T> {
             self.publish(&state, rv);
             state.wakes()
         };
-        for wake in wakes {
-            wake.send();
-        }
+        send_all(wakes);
         true
     }
 
     /// The next commit gets a revision that is higher by `revisions`, and nothing before now is remembered.
     pub(crate) fn skip(&self, revisions: Revision) {
-        let mut state = self.write_state();
-        state.rv += revisions;
-        let rv = state.rv;
-        state.compact(rv);
-        self.publish(&state, rv);
+        let wakes = {
+            let mut state = self.write_state();
+            state.rv += revisions;
+            let rv = state.rv;
+            state.compact(rv);
+            self.publish(&state, rv);
+            state.wakes()
+        };
+        send_all(wakes);
     }
 
     /// Every live object, ordered by resource and key, and the place in the log of all resources that continues exactly
@@ -542,6 +561,20 @@ impl<T> Storage<T> {
     /// Forgets every event and every old version up to `rv` (at most the current revision).
     /// Reads and watches from older revisions then fail as expired.
     pub(crate) fn compact(&self, rv: Revision) {
-        self.write_state().compact(rv);
+        let wakes = {
+            let mut state = self.write_state();
+            state.compact(rv);
+            // Whoever waits to get somewhere may be there by that, or have lost its place.
+            self.advanced.send();
+            state.wakes()
+        };
+        send_all(wakes);
+    }
+}
+
+/// Wakes the watches of resources.
+fn send_all(wakes: Vec<Signal>) {
+    for wake in wakes {
+        wake.send();
     }
 }

@@ -27,7 +27,7 @@ pub(crate) use fields_of::fields_of;
 pub(crate) use gofmt::{plain as go_plain, type_of as go_type_of};
 pub(crate) use merge::merge;
 pub(crate) use reconcile::reconcile;
-pub(crate) use remove::{prune_nulls, remove};
+pub(crate) use remove::remove;
 pub(crate) use schema::{Schema, Type, of_definition};
 pub(crate) use set::{Set, of_paths};
 

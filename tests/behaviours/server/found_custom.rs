@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::texts::SUBDOMAIN;
-use crate::harness::{CustomKind, Server, cases, unique};
+use crate::harness::{CustomKind, Server, cases, eventually, unique, version};
 
 /// A custom kind with a status and the versions `v2` and `v1beta1`, which go, besides `v1`.
 async fn versioned(server: &Server) -> CustomKind {
@@ -382,6 +382,110 @@ async fn events_are_looked_at_in_an_order(server: Server) {
     );
 }
 
+// [F5] [F17] after a change of the definition, a watch cannot go on where the last one ended
+async fn watches_begin_anew_when_a_definition_changes(server: Server) {
+    let namespace = server.namespace().await;
+    let kind = CustomKind::register(&server, |_| {}).await;
+    let list = kind.at(&namespace, "");
+    let old = server.post(&list, &kind.object("a", &json!({}))).await.created();
+    let from = format!("{list}?watch=1&timeoutSeconds=1&resourceVersion={}", version(&old));
+    let mut watch = server.watch(&from).await;
+    let definition = format!(
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.{}",
+        kind.group
+    );
+    let unchanged = json!({"metadata": {"labels": {"a": "b"}}});
+    server.merge(&definition, &unchanged).await.ok();
+    assert!(
+        watch.try_next().await.is_none(),
+        "labels are nothing to a watch, its time is"
+    );
+    let change = json!({"spec": {"names": {"shortNames": ["wdg"]}}});
+    server.merge(&definition, &change).await.ok();
+    let error = eventually("the watch is refused", || async {
+        if server.request("GET", &from).code().await != 200 {
+            return None; // the real server is not ready yet
+        }
+        server.watch(&from).await.try_next().await
+    })
+    .await;
+    assert_eq!((&*error.kind, &error.object["reason"]), ("ERROR", &json!("Expired")));
+    let text = error.object["message"].as_str().expect("a text");
+    let start = format!("too old resource version: {} (", version(&old));
+    assert!(text.starts_with(&start), "{text}");
+    let all = server.get(&list).await.ok();
+    assert_eq!(all["items"][0]["metadata"]["name"], "a", "what is there can be read");
+}
+
+// [F11] [F17] an apply that says null where there must be a value is refused, where other writes leave the field out
+async fn nulls_are_refused_in_applies(server: Server) {
+    let namespace = server.namespace().await;
+    let text = json!({"type": "string"});
+    let kind = CustomKind::register(&server, |definition| {
+        definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = json!({"type": "object", "properties": {
+            "a": text, "n": {"type": "string", "nullable": true}, "d": {"type": "string", "default": "x"},
+            "i": {"x-kubernetes-int-or-string": true}, "l": {"type": "array", "items": text},
+            "o": {"type": "object", "properties": {"x": text}}, "r": {"type": "object", "required": ["x"], "properties": {"x": text}},
+            "m": {"type": "object", "additionalProperties": text}, "u": {"x-kubernetes-preserve-unknown-fields": true},
+        }});
+    })
+    .await;
+    for (at, (fields, field, wanted)) in [
+        (json!({"a": null}), "a", "string"),
+        (json!({"i": null}), "i", "integer,string"),
+        (json!({"l": null}), "l", "array"),
+        (json!({"l": [null]}), "l[0]", "string"),
+        (json!({"o": {"x": null}}), "o.x", "string"),
+        (json!({"r": {"x": null}}), "r.x", "string"),
+        (json!({"m": {"q": null}}), "m.q", "string"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = format!("a{at}");
+        let path = format!("{}?fieldManager=m", kind.at(&namespace, &format!("/{name}")));
+        let patch = kind.object(&name, &fields);
+        let answer = server.patch("application/apply-patch+yaml", &path, &patch).await;
+        let message = format!("Invalid value: \"null\": {field} in body must be of type {wanted}: \"null\"");
+        answer.invalid(
+            &kind.group,
+            "Widget",
+            &name,
+            &[("FieldValueTypeInvalid", field, &message)],
+        );
+    }
+    for (name, fields) in [
+        ("n", json!({"n": null})),
+        ("d", json!({"d": null})),
+        ("u", json!({"u": null})),
+    ] {
+        let path = format!("{}?fieldManager=m", kind.at(&namespace, &format!("/{name}")));
+        let patch = kind.object(name, &fields);
+        let object = server
+            .patch("application/apply-patch+yaml", &path, &patch)
+            .await
+            .created();
+        assert_eq!(object["d"], "x", "{name}");
+    }
+    // A map of which an apply gives everything up is null, unless it goes itself.
+    let path = format!("{}?fieldManager=m", kind.at(&namespace, "/e"));
+    let apply = async |fields| {
+        let patch = kind.object("e", &fields);
+        server.patch("application/apply-patch+yaml", &path, &patch).await
+    };
+    apply(json!({"o": {"x": "1"}})).await.created();
+    let message = "Invalid value: \"null\": o in body must be of type object: \"null\"";
+    let causes = [("FieldValueTypeInvalid", "o", message)];
+    apply(json!({"o": {}}))
+        .await
+        .invalid(&kind.group, "Widget", "e", &causes);
+    assert_eq!(apply(json!({})).await.ok().get("o"), None);
+    let created = server
+        .post(&kind.at(&namespace, ""), &kind.object("c", &json!({"a": null})))
+        .await;
+    assert_eq!(created.created().get("a"), None);
+}
+
 cases![
     odd_names_lists_and_versions,
     components_have_a_name_of_their_own,
@@ -394,4 +498,6 @@ cases![
     refusals_name_prefixes,
     some_kinds_have_their_own_preconditions,
     events_are_looked_at_in_an_order,
+    nulls_are_refused_in_applies,
+    watches_begin_anew_when_a_definition_changes,
 ];

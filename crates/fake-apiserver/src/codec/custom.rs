@@ -19,7 +19,7 @@ use crate::{
     json::{Entries, Items, Kind, Tape, Value, canonical},
     kinds::Resource,
     object::{FieldName, Meta, Object, write_metadata_of},
-    schemas::{Unknown, unknown_text},
+    schemas::{Nulls, Unknown, unknown_text},
     told::Told,
 };
 
@@ -30,6 +30,7 @@ pub(super) fn object(
     tape: &Tape<'_>,
     body_type: (&str, &str),
     validation: FieldValidation,
+    nulls: Nulls,
 ) -> Result<(Object, Vec<String>), DecodeError> {
     let root = tape.root();
     let malformed = |cause: String| DecodeError::malformed_as(resource, body_type, cause);
@@ -45,7 +46,7 @@ pub(super) fn object(
     let mut shaped = None;
     if let Some(shape) = resource.shape() {
         let unknown = if report { Unknown::Told } else { Unknown::Dropped };
-        shaped = Some(shape.fields(root, unknown).map_err(malformed)?);
+        shaped = Some(shape.fields(root, unknown, nulls).map_err(malformed)?);
     } else {
         for (key, value) in canonical::sorted_entries(root) {
             match key.as_str().unwrap_or_default() {

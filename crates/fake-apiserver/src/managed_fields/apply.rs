@@ -13,7 +13,7 @@ use crate::codec::zero_document;
 use crate::json::{Kind, Tape, Value};
 use crate::kinds::Resource;
 use crate::patch::Node;
-use crate::structured::{Set, Type, check, compare, equal, fields_of, merge, prune_nulls, remove};
+use crate::structured::{Set, Type, check, compare, equal, fields_of, merge, remove};
 use crate::told::Told;
 
 /// The object that is applied to.
@@ -255,10 +255,8 @@ impl<'p> Apply<'p> {
         if !entry.set.is_empty() {
             managers.put(entry);
         }
-        let without_nulls = resource.custom.then(|| written(&prune_nulls(of, new_tape.root())));
-        let json = without_nulls.unwrap_or(new);
         Ok(Applied {
-            json: last_applied::annotated(context, &json, self.patch).unwrap_or(json),
+            json: last_applied::annotated(context, &new, self.patch).unwrap_or(new),
             managed_fields: managers.encode(),
         })
     }

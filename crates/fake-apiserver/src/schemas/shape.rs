@@ -89,13 +89,14 @@ impl Shape {
     ///
     /// # Errors
     /// The text about an object inside of it that is none.
-    pub(crate) fn fields(&self, root: Value<'_>, unknown: Unknown) -> Result<Shaped, String> {
-        self.walk(root, unknown, Defaults::Filled)
+    pub(crate) fn fields(&self, root: Value<'_>, unknown: Unknown, nulls: Nulls) -> Result<Shaped, String> {
+        self.walk(root, unknown, Defaults::Filled, nulls)
     }
 
-    fn walk(&self, root: Value<'_>, unknown: Unknown, defaults: Defaults) -> Result<Shaped, String> {
+    fn walk(&self, root: Value<'_>, unknown: Unknown, defaults: Defaults, nulls: Nulls) -> Result<Shaped, String> {
         let mut walk = Walk {
             defaults,
+            nulls,
             out: Vec::with_capacity(root.raw().len()),
             path: String::new(),
             unknown: (unknown == Unknown::Told).then(Vec::new),
@@ -140,7 +141,7 @@ impl Shape {
         json.push(b'}');
         // What the server itself has written is no text that cannot be read.
         let Ok(tape) = Tape::parse(&json) else { return object };
-        match self.walk(tape.root(), Unknown::Dropped, defaults) {
+        match self.walk(tape.root(), Unknown::Dropped, defaults, Nulls::Dropped) {
             Ok(shaped) => Object {
                 fields: shaped.fields(),
                 ..object
@@ -158,6 +159,15 @@ const MOST_FILLED: usize = 32 << 20;
 pub(crate) enum Defaults {
     Filled,
     Left,
+}
+
+/// What becomes of a null of a field that has a type, may not be null, and has no default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Nulls {
+    /// It is as if it was not there.
+    Dropped,
+    /// It stays, for the validation to refuse it.
+    Kept,
 }
 
 /// Whether unknown fields are told or only dropped.
@@ -238,6 +248,7 @@ enum Name {
 
 struct Walk {
     defaults: Defaults,
+    nulls: Nulls,
     out: Vec<u8>,
     path: String,
     /// The paths of unknown fields, if they are told.
@@ -274,7 +285,8 @@ impl Walk {
         let default = below.and_then(ValueSchema::fallback).filter(|_| fills);
         if let (true, Some(below)) = (is_absent, below) {
             let may_be_null = value.is_some() && below.nullable;
-            if !may_be_null && default.is_none() {
+            let is_refused = value.is_some() && self.nulls == Nulls::Kept && below.has_type();
+            if !may_be_null && default.is_none() && !is_refused {
                 return false;
             }
         }
@@ -465,6 +477,7 @@ impl Walk {
 /// The text about an object inside of it that is none.
 pub(crate) fn unknown_in(schema: &ValueSchema, value: Value<'_>) -> Result<Vec<String>, String> {
     let mut walk = Walk {
+        nulls: Nulls::Dropped,
         defaults: Defaults::Left,
         out: Vec::with_capacity(value.raw().len()),
         path: String::new(),
@@ -494,7 +507,7 @@ mod tests {
     fn shaped(schema: &str, body: &str) -> (String, Vec<String>) {
         let shape = Shape::new(schema.as_bytes(), None).unwrap();
         let tape = Tape::parse(body.as_bytes()).unwrap();
-        let shaped = shape.fields(tape.root(), Unknown::Told).unwrap();
+        let shaped = shape.fields(tape.root(), Unknown::Told, Nulls::Dropped).unwrap();
         let unknown = shaped.unknown.clone();
         let fields = shaped.fields().into_iter();
         let text = |(name, value): (FieldName, Bytes)| format!("{name}={}", String::from_utf8_lossy(&value));

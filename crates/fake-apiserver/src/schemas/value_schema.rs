@@ -236,6 +236,11 @@ impl ValueSchema {
         }
     }
 
+    /// Whether a value has to be of a type.
+    pub(crate) fn has_type(&self) -> bool {
+        !self.kind.is_empty() || self.int_or_string
+    }
+
     /// The default, if there is one: null is none.
     pub(crate) fn fallback(&self) -> Option<&Json> {
         self.default.as_ref().filter(|default| !default.is_null())

@@ -141,7 +141,8 @@ impl Builder {
         self
     }
 
-    /// How many requests the log of requests keeps. The default is 10,000; counts are exact all the same.
+    /// How many requests the log of requests keeps, fewer if their paths and the names of clients are long. The default is 10,000;
+    /// counts are exact all the same.
     #[must_use]
     pub fn max_requests(mut self, requests: usize) -> Self {
         self.max_requests = requests;

@@ -195,6 +195,23 @@ async fn initial_events_end_with_a_bookmark_only_where_bookmarks_are_allowed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn watch_ends_in_time_however_much_happens() {
+    // [F5] the time is over also for a reader that always finds something new
+    let fake = FakeApiServer::new();
+    let start = create(&fake, "a", json!({})).await;
+    let mut watch = Watch::open(&fake, &format!("resourceVersion={start}&timeoutSeconds=1")).await;
+    let before = create(&fake, "b", json!({})).await;
+    tokio::time::advance(Duration::from_secs(2)).await;
+    assert_eq!(
+        watch.brief().await,
+        brief("ADDED", "b", before),
+        "what was there in time is sent"
+    );
+    create(&fake, "c", json!({})).await;
+    assert!(watch.ends().await);
+}
+
+#[tokio::test(start_paused = true)]
 async fn bookmarks_come_each_minute_and_before_the_end() {
     // [F5] a bookmark carries the revision of the whole server.
     let fake = FakeApiServer::new();

@@ -273,6 +273,12 @@ fn ended_watches_end_and_new_ones_do_not() {
     assert!(matches!(log.read(&mut old, 10), Batch::Events(_)));
     assert!(matches!(log.read(&mut old, 10), Batch::Closed));
     assert!(matches!(log.read(&mut new, 10), Batch::Idle));
+    put(&log, id, "b", "1");
+    log.begin_watches_anew(id);
+    assert!(matches!(log.read(&mut new, 10), Batch::Events(_)));
+    assert!(matches!(log.read(&mut new, 10), Batch::Closed));
+    assert!(matches!(log.watch_from(id, 1), Err(ReadError::Compacted { oldest: 2 })));
+    log.watch_from(id, 2).unwrap();
 }
 
 #[test]

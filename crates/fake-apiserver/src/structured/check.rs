@@ -92,10 +92,12 @@ fn fields(map: MapType<'_>, value: Value<'_>, at: Option<&At<'_>>, depth: usize,
             above: at,
             element: &element,
         };
-        match map.entry(&name) {
-            Some((of, _)) => walk(of, value, Some(&below), depth + 1, problems),
-            None => problems.add(Some(&below), || "field not declared in schema".to_owned()),
-        }
+        let Some((of, _)) = map.entry(&name) else {
+            // The real server looks no further in this map.
+            problems.add(Some(&below), || "field not declared in schema".to_owned());
+            break;
+        };
+        walk(of, value, Some(&below), depth + 1, problems);
     }
 }
 
@@ -126,6 +128,7 @@ mod tests {
             (&map, json!({"data": {"a": "1"}}), ""),
             (&map, json!({"data": null, "metadata": {"name": "a"}}), ""),
             (&map, json!({"foo": 1}), ".foo: field not declared in schema"),
+            (&map, json!({"foo": 1, "goo": 2}), ".foo: field not declared in schema"),
             (
                 &map,
                 json!({"data": {"x": 1}}),

@@ -1,7 +1,7 @@
 //! A value without some of its fields.
 
-use super::schema::{Form, ListType, Type};
-use super::{Element, MAX_DEPTH, Set, element_of, entries};
+use super::schema::{Form, Type};
+use super::{Element, Set, element_of, entries};
 use crate::json::{Kind, Value};
 use crate::patch::Node;
 use crate::steps::step;
@@ -59,41 +59,13 @@ fn child<'t>(of: Type<'_>, value: Value<'t>, element: &Element<'_>, fields: &Set
     })
 }
 
-/// The value without nulls where its definition has a type that does not allow them.
-pub(crate) fn prune_nulls<'t>(of: Type<'_>, value: Value<'t>) -> Node<'t> {
-    prune(Some(of), value, 0)
-}
-
-fn prune<'t>(of: Option<Type<'_>>, value: Value<'t>, depth: usize) -> Node<'t> {
-    let Some(of) = of.filter(|_| depth <= MAX_DEPTH) else {
-        return Node::Parsed(value);
-    };
-    match value.kind() {
-        Kind::Object => {
-            let map = of.map();
-            let kept = entries(Some(value)).into_iter().filter_map(|(key, value)| {
-                let name = key.as_str().unwrap_or_default();
-                let of = map.and_then(|map| map.entry(&name)).map(|(of, _)| of);
-                let drops = value.is_null() && of.is_some_and(Type::drops_null);
-                (!drops).then(|| (name, prune(of, value, depth + 1)))
-            });
-            Node::Object(kept.collect())
-        }
-        Kind::Array => {
-            let element = of.list().map(ListType::element);
-            Node::Array(value.items().map(|item| prune(element, item, depth + 1)).collect())
-        }
-        _ => Node::Parsed(value),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Value as Json, json};
 
     use super::*;
     use crate::json::Tape;
-    use crate::structured::{Schema, fields_v1, of_definition};
+    use crate::structured::{Schema, fields_v1};
 
     fn shown(node: &Node<'_>) -> Json {
         let mut out = Vec::new();
@@ -138,25 +110,5 @@ mod tests {
         let left = without(&schema, &pod, &all);
         assert_eq!(left["metadata"]["labels"], Json::Null);
         assert_eq!(left["spec"]["nodeSelector"], Json::Null);
-    }
-
-    #[test]
-    fn nulls_go_where_the_definition_does_not_allow_them() {
-        // [F11]
-        let schema = of_definition(Some(&json!({
-            "type": "object",
-            "properties": {
-                "a": {"type": "string"},
-                "b": {"type": "string", "nullable": true},
-                "c": {"type": "object", "properties": {"d": {"type": "integer"}}},
-                "e": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
-            },
-        })));
-        let text = json!({"a": null, "b": null, "c": {"d": null}, "e": {"f": null}}).to_string();
-        let tape = Tape::parse(text.as_bytes()).unwrap();
-        assert_eq!(
-            shown(&prune_nulls(schema.root(), tape.root())),
-            json!({"b": null, "c": {}, "e": {"f": null}})
-        );
     }
 }

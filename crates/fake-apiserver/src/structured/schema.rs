@@ -70,8 +70,6 @@ struct Ref {
     place: Place,
     /// Where a field says otherwise than its type: whether the map is owned as a whole.
     atomic: Option<bool>,
-    /// Whether null is a value of its own: said by definitions.
-    nullable: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -86,7 +84,6 @@ const fn built_in(at: u16) -> Ref {
     Ref {
         place: Place::BuiltIn(at),
         atomic: None,
-        nullable: false,
     }
 }
 
@@ -142,8 +139,6 @@ impl Schema {
             schema: self,
             atom,
             atomic: of.atomic,
-            nullable: of.nullable,
-            own: matches!(of.place, Place::Own(_)),
         }
     }
 }
@@ -154,9 +149,6 @@ pub(crate) struct Type<'s> {
     schema: &'s Schema,
     atom: &'s Atom,
     atomic: Option<bool>,
-    nullable: bool,
-    /// Whether a definition has it.
-    own: bool,
 }
 
 /// One of the forms that a value of a type may have.
@@ -206,11 +198,6 @@ impl<'s> Type<'s> {
             schema: self.schema,
             list,
         })
-    }
-
-    /// Whether a null of this type is dropped: a definition has the type and does not allow it.
-    pub(crate) fn drops_null(self) -> bool {
-        self.own && !self.nullable
     }
 }
 

@@ -5,7 +5,7 @@ use super::create::create_in;
 use super::update::{Part, Tracking, check_identity, transact};
 use super::write::{self, WriteOptions};
 use crate::answer::Answer;
-use crate::codec::{FieldValidation, decode_patched, yaml_findings, yaml_to_json};
+use crate::codec::{FieldValidation, decode_applied, yaml_findings, yaml_to_json};
 use crate::json::{Kind, Tape, canonical};
 use crate::managed_fields::{ApplyError, Live, WriteContext, apply as apply_patch};
 use crate::negotiate::{Representation, Shape};
@@ -119,7 +119,7 @@ pub(super) fn applied_object(
 ) -> Result<Object, Status> {
     let json = patch.object()?;
     let applied = apply_patch(writer, live, json, options.force).map_err(apply_status)?;
-    let decoded = decode_patched(writer.resource, &applied.json, FieldValidation::Ignore).map_err(|error| {
+    let decoded = decode_applied(writer.resource, &applied.json, FieldValidation::Ignore).map_err(|error| {
         Status::untyped(format!(
             "failed to convert new object to proper version: {}",
             error.cause()

@@ -1,7 +1,7 @@
 //! Removes many objects.
 
 use super::delete::{delete_one, options, unsafe_cause, warnings};
-use super::list::read_page;
+use super::list::{narrowed, read_page};
 use super::options::{ListOptions, Match, Unsettled};
 use super::{Context, WantedView, write};
 use crate::answer::Answer;
@@ -9,6 +9,7 @@ use crate::codec::DeleteOptions;
 use crate::namespaces;
 use crate::negotiate::Shape;
 use crate::status::Status;
+use crate::storage::Range;
 use crate::stored::split_key;
 
 /// `DELETE` of a collection: each object as if it were deleted alone, a page of them if there is a limit. The answer
@@ -37,7 +38,8 @@ async fn delete_all(
 ) -> Result<Answer, Status> {
     let mut list_options = list_options.settle()?;
     // The real server reads a collection in pages, and a page at a version is of exactly that one.
-    if list_options.version_match == Match::Unset {
+    let is_one = matches!(narrowed(context, &list_options.selection), Range::Key(_));
+    if list_options.version_match == Match::Unset && !is_one {
         list_options.version_match = Match::Exact;
     }
     let page = read_page(context, &list_options).await?;

@@ -24,6 +24,10 @@ pub(super) async fn get(context: Context<'_>) -> Result<Answer, Status> {
 /// As for [`get`], but for 406.
 pub(super) async fn version(context: Context<'_>) -> Result<Versioned<Stored>, Status> {
     context.check_key(context.name())?;
+    if context.request.query.flag("export") {
+        let text = "the export parameter, deprecated since v1.14, is no longer supported";
+        return Err(Status::bad_request(text));
+    }
     let raw = context.request.query.get("resourceVersion").unwrap_or_default();
     let bad = |text: String| {
         // The store has another text than the cache.

@@ -39,10 +39,12 @@ pub(super) async fn read_page(context: Context<'_>, options: &ListOptions) -> Re
             context.catch_up().await;
             (At::Seen(Revision::MAX), options.limit)
         }
-        // Served from a cache on a real server, which ignores the limit.
-        (Version::Any, _) => (At::Seen(context.seen()), 0),
+        (Version::Any, _) => (At::Seen(context.seen()), limit_of_any(context, options)),
         (Version::At(rv), Match::Exact) => (At::Exactly(rv), options.limit),
-        (Version::At(rv), Match::Unset) if options.limit > 0 => (At::Exactly(rv), options.limit),
+        // A page is of one version; what has one object at most is no page.
+        (Version::At(rv), Match::Unset) if options.limit > 0 && !matches!(range, Range::Key(_)) => {
+            (At::Exactly(rv), options.limit)
+        }
         (Version::At(rv), _) => {
             context.wait_for_revision(rv).await?;
             (At::Seen(context.seen()), options.limit)
@@ -61,7 +63,7 @@ pub(super) async fn read_page(context: Context<'_>, options: &ListOptions) -> Re
 async fn continue_page(context: Context<'_>, options: &ListOptions, raw: &str, range: Range) -> Result<List, Status> {
     let limit = match options.version {
         Version::Unset => options.limit,
-        Version::Any => 0,
+        Version::Any => limit_of_any(context, options),
         Version::At(_) => {
             return Err(Status::bad_request(
                 "specifying resource version is not allowed when using continue",
@@ -84,6 +86,11 @@ async fn continue_page(context: Context<'_>, options: &ListOptions, raw: &str, r
         ReadError::Future { current } => Status::too_large_resource_version(at.revision(), current),
     })?;
     Ok(finish(page, options, &prefix(context)))
+}
+
+/// The limit of a list of any version: the cache of a real server, which such a list is read from, ignores it.
+fn limit_of_any(context: Context<'_>, options: &ListOptions) -> usize {
+    if context.is_cached() { 0 } else { options.limit }
 }
 
 /// Which state a page shows.

@@ -137,12 +137,14 @@ fn bound(context: Context<'_>, reference: &Value) -> Result<Option<(&'static str
         return Ok(None);
     }
     let text = |field: &str| reference[field].as_str().unwrap_or_default();
-    let (plural, claim) = match (text("apiVersion"), text("kind")) {
-        ("v1", "Pod") => ("pods", "pod"),
-        ("v1", "Node") => ("nodes", "node"),
-        ("v1", "Secret") => ("secrets", "secret"),
-        (api_version, kind) => {
-            let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+    let api_version = text("apiVersion");
+    let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+    // The version does not count.
+    let (plural, claim) = match (group, text("kind")) {
+        ("", "Pod") => ("pods", "pod"),
+        ("", "Node") => ("nodes", "node"),
+        ("", "Secret") => ("secrets", "secret"),
+        (group, kind) => {
             let text = format!("cannot bind token to object of type {group}/{version}, Kind={kind}");
             return Err(Status::bad_request(text));
         }

@@ -89,6 +89,7 @@ pub(super) fn watch(context: Context<'_>) -> Result<Answer, Status> {
         next_bookmark: now + context.server.options.bookmark_interval,
         last_bookmark: None,
         deadline,
+        end: None,
         finished: false,
         follower: context.replica().map(Follower::new),
         open: OpenWatchGuard::new(context),
@@ -157,6 +158,8 @@ struct Core {
     /// When the last bookmark is due; only a watch from a revision sends one.
     last_bookmark: Option<Instant>,
     deadline: Instant,
+    /// Where the log was when the deadline was noticed: later events are not sent.
+    end: Option<Revision>,
     finished: bool,
     /// The view that is watched; none for the log itself.
     follower: Option<Follower>,
@@ -252,7 +255,10 @@ impl Core {
             }
             let storage = &self.server.storage;
             let seen = self.follower.as_mut().map(|follower| follower.seen(storage, self.id));
-            let batch = match seen {
+            if self.end.is_none() && Instant::now() >= self.deadline {
+                self.end = Some(storage.current());
+            }
+            let batch = match seen.into_iter().chain(self.end).min() {
                 Some(seen) => storage.read_seen(cursor, BATCH, seen),
                 None => storage.read(cursor, BATCH),
             };

@@ -395,6 +395,40 @@ async fn compaction_takes_a_frozen_view_along_and_ends_its_watches() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn compaction_wakes_who_waits_for_a_frozen_view() {
+    // [F22] by name, and by itself when the log is full
+    for is_asked in [true, false] {
+        let fake = FakeApiServer::builder().max_log(8).build().unwrap();
+        let stale = fake.view("stale");
+        let old = create(&fake, "a", json!({})).await;
+        let mut watch = Watch::open(&stale, &format!("resourceVersion={old}")).await;
+        stale.freeze();
+        let new = create(&fake, "b", json!({})).await;
+        let uri = format!("{MAPS}/b?resourceVersion={new}");
+        let start = Instant::now();
+        let (ends, read, ()) = tokio::join!(
+            biased;
+            watch.ends(),
+            call(&stale, "GET", &uri, Value::Null),
+            async {
+                if is_asked {
+                    fake.compact(new);
+                    return;
+                }
+                for name in 0..12 {
+                    let secret = json!({"metadata": {"name": format!("s{name}")}});
+                    let (code, _) = call(&fake, "POST", "/api/v1/namespaces/default/secrets", secret).await;
+                    assert_eq!(code, 201);
+                }
+            }
+        );
+        assert!(ends, "events are missing");
+        assert_eq!((read.0, rv(&read.1)), (200, new));
+        assert_eq!(start.elapsed(), Duration::ZERO, "nobody waits for a clock");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn restore_takes_all_views_back() {
     // [F22] a store from a backup is one for all servers
     let fake = FakeApiServer::new();

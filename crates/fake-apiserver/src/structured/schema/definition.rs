@@ -65,11 +65,7 @@ impl Reader {
                 map: Some(self.map(schema, preserves, embedded, depth)),
             },
         };
-        let nullable = flag("nullable");
-        Ref {
-            nullable,
-            ..self.add(atom)
-        }
+        self.add(atom)
     }
 
     fn add(&mut self, atom: Atom) -> Ref {
@@ -78,7 +74,6 @@ impl Reader {
         Ref {
             place: super::Place::Own(at),
             atomic: None,
-            nullable: false,
         }
     }
 
@@ -182,7 +177,6 @@ mod tests {
                             "items": {"type": "object", "properties": {"k": {"type": "string", "default": "d"}}},
                         },
                         "port": {"x-kubernetes-int-or-string": true},
-                        "null": {"type": "string", "nullable": true},
                         "object": {"type": "object", "x-kubernetes-embedded-resource": true,
                                    "x-kubernetes-preserve-unknown-fields": true},
                     },
@@ -206,7 +200,6 @@ mod tests {
         assert!(!list("set").atomic() && list("set").keys().is_empty());
         assert_eq!(list("map").keys(), ["k"]);
         assert_eq!(list("map").default_of("k"), Some(&Literal::Text("d".into())));
-        assert!(!spec.declared("null").unwrap().drops_null() && spec.declared("set").unwrap().drops_null());
         assert!(spec.declared("port").unwrap().atom.scalar == Some(Scalar::Untyped));
         let object = spec.declared("object").unwrap().map().unwrap();
         assert!(object.declared("metadata").is_some() && object.entry("any").is_some());
