@@ -930,7 +930,9 @@ fn addresses_of_status(single: &At<'_>, list: &At<'_>, old: &At<'_>, found: &mut
         found.invalid_text(&first, "must be equal to `hostIP`");
     }
     for item in list.items() {
-        net::ip(found, &item.field("ip"), &At::new("", &of_old));
+        // The place that is told is that of the item.
+        let ip = At::new(item.path, &item.value["ip"]);
+        net::ip(found, &ip, &At::new("", &of_old));
     }
     let of_six = list
         .items()
