@@ -98,7 +98,7 @@ pub(super) const KINDS: &[Kind] = &[
         "serviceaccounts",
         "ServiceAccount",
         Namespaced,
-        false,
+        true,
         r#"{"automountServiceAccountToken":false}"#,
     ),
     kind(
@@ -396,7 +396,7 @@ pub(super) const KINDS: &[Kind] = &[
         "deviceclasses",
         "DeviceClass",
         Cluster,
-        false,
+        true,
         r#"{"spec":{}}"#,
     ),
     kind(
