@@ -41,11 +41,14 @@ pub(crate) fn fill_in(resource: &Resource, object: &mut Object) {
 
 /// Changes the fields of an object beside its metadata, and puts them back in Go's form.
 pub(crate) fn change(resource: &Resource, object: &mut Object, change: impl FnOnce(&mut Fields)) {
-    let mut fields: Fields = object
-        .fields
-        .iter()
-        .filter_map(|(name, bytes)| Some((name.to_string(), serde_json::from_slice(bytes).ok()?)))
-        .collect();
+    let parsed = object.fields.iter().map(|(name, bytes)| {
+        let value: Value = serde_json::from_slice(bytes).ok()?;
+        Some((name.to_string(), value))
+    });
+    // What is nested too deep to be read stays as the client sent it.
+    let Some(mut fields) = parsed.collect::<Option<Fields>>() else {
+        return;
+    };
     let before = fields.clone();
     change(&mut fields);
     if fields == before {
@@ -53,8 +56,9 @@ pub(crate) fn change(resource: &Resource, object: &mut Object, change: impl FnOn
     }
     let body = Value::Object(fields).to_string();
     // A decoded object with more fields of the same kind can be decoded; if not, it stays as the client sent it.
-    if let Ok(decoded) = decode(resource, ContentType::Json, body.as_bytes(), FieldValidation::Ignore) {
-        object.fields = decoded.object.fields;
+    match decode(resource, ContentType::Json, body.as_bytes(), FieldValidation::Ignore) {
+        Ok(decoded) => object.fields = decoded.object.fields,
+        Err(error) => debug_assert!(false, "a changed {} cannot be read: {error}", resource.kind),
     }
 }
 

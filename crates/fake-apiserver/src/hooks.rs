@@ -1,4 +1,4 @@
-//! What single kinds do beyond their policy: found by resource once per write, never asked inside a verb.
+//! Hooks: what single kinds do beyond their policy. They are found by resource; no verb asks for a kind.
 
 mod data;
 mod events;
@@ -26,7 +26,6 @@ use crate::{crd, defaults, schemas, services, specs};
 use data::{bare_references, config_keys, data_size, encode_string_data, too_long};
 
 /// What a kind does beyond its policy.
-#[derive(Clone, Copy)]
 struct Hooks {
     /// The status of a new object, which no client sets.
     initial_status: Option<fn(&Object) -> String>,
@@ -180,14 +179,10 @@ const DEFINITION: Hooks = Hooks {
 };
 
 const POD: Hooks = Hooks {
-    initial_status: Some(|pod| {
-        format!(
-            r#"{{"phase":"Pending","qosClass":"{}"}}"#,
-            pods::quality_of_service(pod)
-        )
-    }),
+    initial_status: Some(pods::initial_status),
     on_admit: defaults::admit_pod,
-    on_status: |resource, old, new, _| pods::keep_quality_of_service(resource, old, new),
+    on_update: pods::keep_resources,
+    on_status: |resource, old, new, _| pods::keep_in_status(resource, old, new),
     kept_by_status: KeptByStatus::Owners,
     name_warning: |name| not_a_label(name, "the Pod's hostname"),
     ..NONE
@@ -449,33 +444,36 @@ const LIMIT_RANGE: Hooks = Hooks {
     ..NONE
 };
 
-fn hooks(resource: &Resource) -> Hooks {
+const FLOW_CONTROL: Hooks = Hooks {
+    kept_by_status: KeptByStatus::Metadata,
+    ..NONE
+};
+
+/// The hooks of a resource.
+fn hooks(resource: &Resource) -> &'static Hooks {
     match (resource.group.as_ref(), resource.plural.as_ref()) {
-        ("", "namespaces") => NAMESPACE,
-        ("", "pods") => POD,
-        ("", "configmaps") => CONFIG_MAP,
-        ("", "secrets") => SECRET,
-        ("", "limitranges") => LIMIT_RANGE,
-        ("", "serviceaccounts") => SERVICE_ACCOUNT,
-        ("", "nodes") => NODE,
-        ("", "persistentvolumeclaims") => CLAIM,
-        ("", "persistentvolumes") => VOLUME,
-        ("", "events") => EVENT,
-        ("events.k8s.io", "events") => EVENT_OF_EVENTS,
-        ("flowcontrol.apiserver.k8s.io", _) => Hooks {
-            kept_by_status: KeptByStatus::Metadata,
-            ..NONE
-        },
-        ("certificates.k8s.io", "certificatesigningrequests") => SIGNING_REQUEST,
-        ("scheduling.k8s.io", "priorityclasses") => PRIORITY_CLASS,
-        ("apps", "daemonsets") => DAEMON_SET,
-        ("apps", "deployments" | "replicasets") => OF_PODS,
-        ("autoscaling", "horizontalpodautoscalers") if resource.version != "v1" => AUTOSCALER,
-        ("batch", "jobs") => JOB,
-        ("", "replicationcontrollers") => REPLICATION_CONTROLLER,
-        ("batch", "cronjobs") => CRON_JOB,
-        ("apiextensions.k8s.io", "customresourcedefinitions") => DEFINITION,
-        _ => NONE,
+        ("", "namespaces") => &NAMESPACE,
+        ("", "pods") => &POD,
+        ("", "configmaps") => &CONFIG_MAP,
+        ("", "secrets") => &SECRET,
+        ("", "limitranges") => &LIMIT_RANGE,
+        ("", "serviceaccounts") => &SERVICE_ACCOUNT,
+        ("", "nodes") => &NODE,
+        ("", "persistentvolumeclaims") => &CLAIM,
+        ("", "persistentvolumes") => &VOLUME,
+        ("", "events") => &EVENT,
+        ("events.k8s.io", "events") => &EVENT_OF_EVENTS,
+        ("flowcontrol.apiserver.k8s.io", _) => &FLOW_CONTROL,
+        ("certificates.k8s.io", "certificatesigningrequests") => &SIGNING_REQUEST,
+        ("scheduling.k8s.io", "priorityclasses") => &PRIORITY_CLASS,
+        ("apps", "daemonsets") => &DAEMON_SET,
+        ("apps", "deployments" | "replicasets") => &OF_PODS,
+        ("autoscaling", "horizontalpodautoscalers") if resource.version != "v1" => &AUTOSCALER,
+        ("batch", "jobs") => &JOB,
+        ("", "replicationcontrollers") => &REPLICATION_CONTROLLER,
+        ("batch", "cronjobs") => &CRON_JOB,
+        ("apiextensions.k8s.io", "customresourcedefinitions") => &DEFINITION,
+        _ => &NONE,
     }
 }
 

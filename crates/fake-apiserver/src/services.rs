@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::net::Ipv4Addr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Map, Value, json};
 
@@ -16,8 +16,8 @@ use crate::object::Object;
 use crate::server::Shared;
 use crate::specs::{At, Findings, addresses_of_service, is_ipv6};
 use crate::status::Status;
-use crate::storage::ResourceId;
-use crate::stored::key_of;
+use crate::storage::{ResourceId, Versioned};
+use crate::stored::{Stored, key_of};
 use crate::validation::FieldError;
 
 type Fields = Map<String, Value>;
@@ -48,6 +48,23 @@ struct Owner {
 #[derive(Debug, Default)]
 pub(crate) struct Addresses {
     owners: Mutex<HashMap<Claim, Owner>>,
+}
+
+impl Addresses {
+    /// Notes anew who has what, after the store has gone back to an older state: these services and no others.
+    pub(crate) fn restored(&self, services: impl IntoIterator<Item = (Arc<str>, Versioned<Stored>)>) {
+        let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
+        owners.retain(|_, owner| owner.held > 0);
+        for (key, service) in services {
+            let body = crate::specs::body(&service.object.object());
+            let Some(spec) = body["spec"].as_object() else { continue };
+            for claim in claims(spec) {
+                let held = owners.get(&claim).map_or(0, |owner| owner.held);
+                let key = key.to_string();
+                owners.insert(claim, Owner { key, held });
+            }
+        }
+    }
 }
 
 /// What a writer has chosen and not yet committed; released when it is dropped.
@@ -142,6 +159,15 @@ fn gives_ports(spec: &Fields) -> bool {
             && spec.get("allocateLoadBalancerNodePorts") != Some(&Value::Bool(false))
 }
 
+/// Whether a service with this spec can be reached from outside of the cluster.
+pub(crate) fn is_reachable(spec: &Fields) -> bool {
+    match text(spec, "type") {
+        "LoadBalancer" | "NodePort" => true,
+        "ClusterIP" => !list(spec, "externalIPs").is_empty(),
+        _ => false,
+    }
+}
+
 fn is_headless(spec: &Fields) -> bool {
     list(spec, "clusterIPs").first().is_some_and(|ip| ip == "None")
 }
@@ -152,6 +178,15 @@ fn node_ports(spec: &Fields) -> Vec<i64> {
         .filter_map(|port| port["nodePort"].as_i64())
         .filter(|port| *port != 0)
         .collect()
+}
+
+/// What a stored service has for itself.
+fn claims(spec: &Fields) -> impl Iterator<Item = Claim> {
+    let addresses = list(spec, "clusterIPs").iter();
+    let addresses = addresses.filter_map(|ip| ip.as_str()?.parse().ok().map(Claim::Address));
+    let health = spec.get("healthCheckNodePort").and_then(Value::as_i64);
+    let ports = node_ports(spec).into_iter().chain(health);
+    addresses.chain(ports.map(Claim::Port))
 }
 
 /// What an update leaves out that was given before is taken over.
@@ -528,16 +563,9 @@ impl Allocator<'_> {
             return false;
         };
         let body = crate::specs::body(&stored.object.object());
-        let Some(spec) = body["spec"].as_object() else {
-            return false;
-        };
-        match claim {
-            Claim::Address(ip) => list(spec, "clusterIPs").iter().any(|held| *held == ip.to_string()),
-            Claim::Port(port) => {
-                node_ports(spec).contains(&port)
-                    || spec.get("healthCheckNodePort").and_then(Value::as_i64) == Some(port)
-            }
-        }
+        body["spec"]
+            .as_object()
+            .is_some_and(|spec| claims(spec).any(|held| held == claim))
     }
 }
 
@@ -582,12 +610,7 @@ fn drop_unused(spec: &mut Fields, old: &Fields) {
             }
         }
     }
-    let reachable = |spec: &Fields| match text(spec, "type") {
-        "LoadBalancer" | "NodePort" => true,
-        "ClusterIP" => !list(spec, "externalIPs").is_empty(),
-        _ => false,
-    };
-    if reachable(old) && !reachable(spec) && same(spec, "externalTrafficPolicy") {
+    if is_reachable(old) && !is_reachable(spec) && same(spec, "externalTrafficPolicy") {
         spec.remove("externalTrafficPolicy");
     }
 }

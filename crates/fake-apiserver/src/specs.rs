@@ -65,11 +65,14 @@ pub(crate) fn body(object: &Object) -> Value {
 
 type Validate = fn(&Bodies<'_>, &mut Findings);
 
-/// What looks at objects of a resource, and at their status.
-fn rules(resource: &Resource) -> Option<(Validate, Validate)> {
-    const NOTHING: Validate = |_, _| {};
-    let of_main: Validate = match (resource.group.as_ref(), resource.plural.as_ref()) {
-        ("", "services") => return Some((service::validate, service::validate_status)),
+/// What looks at objects of a resource, or at their status where that is written.
+fn rules(resource: &Resource, of_status: bool) -> Option<Validate> {
+    let kind = (resource.group.as_ref(), resource.plural.as_ref());
+    if of_status {
+        return rules_of_status(kind);
+    }
+    Some(match kind {
+        ("", "services") => service::validate,
         ("", "pods") => pod::validate,
         ("", "podtemplates") => workloads::pod_template,
         ("", "replicationcontrollers") => workloads::replication_controller,
@@ -95,13 +98,30 @@ fn rules(resource: &Resource) -> Option<(Validate, Validate)> {
         ("scheduling.k8s.io", "priorityclasses") => cluster::priority_class,
         ("coordination.k8s.io", "leases") => cluster::lease,
         _ => return None,
-    };
-    Some((of_main, NOTHING))
+    })
+}
+
+fn rules_of_status(kind: (&str, &str)) -> Option<Validate> {
+    Some(match kind {
+        ("", "services") => service::validate_status,
+        ("", "pods") => pod::validate_status,
+        ("apps", "deployments") => workloads::deployment_status,
+        ("", "replicationcontrollers") | ("apps", "replicasets") => workloads::replica_set_status,
+        ("apps", "daemonsets") => workloads::daemon_set_status,
+        ("apps", "statefulsets") => workloads::stateful_set_status,
+        ("policy", "poddisruptionbudgets") => cluster::budget_status,
+        ("autoscaling", "horizontalpodautoscalers") => cluster::autoscaler_status,
+        ("networking.k8s.io", "ingresses") => cluster::ingress_status,
+        _ => return None,
+    })
 }
 
 /// What is wrong with the body of an object.
 pub(crate) fn validate(resource: &Resource, written: &Written<'_>) -> Vec<FieldError> {
-    let Some((of_main, of_status)) = rules(resource).filter(|_| !resource.custom) else {
+    if resource.custom {
+        return Vec::new();
+    }
+    let Some(validate) = rules(resource, written.of_status) else {
         return Vec::new();
     };
     let bodies = Bodies {
@@ -110,10 +130,6 @@ pub(crate) fn validate(resource: &Resource, written: &Written<'_>) -> Vec<FieldE
         old: written.old.map(body),
     };
     let mut found = Findings::default();
-    if written.of_status {
-        of_status(&bodies, &mut found);
-    } else {
-        of_main(&bodies, &mut found);
-    }
+    validate(&bodies, &mut found);
     found.into_errors()
 }

@@ -62,50 +62,12 @@ fn time_of(value: &Value) -> Option<Timestamp> {
     value.as_str()?.parse().ok()
 }
 
-/// The kinds whose columns are those of the real server, beside those of [`cells`].
-const KNOWN: &[(&str, &str, cells::Cells)] = &[
-    ("", "pods", |row| pod(row.object, row.age)),
-    ("", "namespaces", |row| {
-        vec![row.name(), text(&row.field("status"), "/phase"), row.age()]
-    }),
-    ("", "configmaps", |row| {
-        let count = |name: &str| row.field(name).as_object().map_or(0, serde_json::Map::len);
-        vec![row.name(), (count("data") + count("binaryData")).into(), row.age()]
-    }),
-    ("", "secrets", |row| {
-        let count = row.field("data").as_object().map_or(0, serde_json::Map::len);
-        vec![row.name(), row.field("type"), count.into(), row.age()]
-    }),
-    ("autoscaling", "scales", |row| {
-        let replicas = |part| row.field(part)["replicas"].as_i64().unwrap_or_default();
-        vec![
-            row.name(),
-            replicas("spec").into(),
-            replicas("status").into(),
-            row.age(),
-        ]
-    }),
-    ("apiextensions.k8s.io", "customresourcedefinitions", |row| {
-        let spec = row.field("spec");
-        vec![
-            row.name(),
-            text(&spec, "/scope"),
-            served_versions(&spec).into(),
-            creation_text(row.object),
-        ]
-    }),
-];
-
+/// The cells of a resource, if they are those of the real server.
 fn cells_of(resource: &Resource) -> Option<cells::Cells> {
     if resource.custom {
         return None;
     }
-    let found = KNOWN
-        .iter()
-        .find(|(group, plural, _)| resource.group == *group && resource.plural == *plural);
-    found
-        .map(|(.., cells)| *cells)
-        .or_else(|| cells::of(&resource.group, &resource.plural))
+    cells::of(&resource.group, &resource.plural)
 }
 
 /// The columns of a resource: its own where the cells are known, else name and age.
@@ -245,24 +207,6 @@ fn field(object: &Object, name: &str) -> Value {
         .unwrap_or_default()
 }
 
-fn text(value: &Value, path: &str) -> Value {
-    value.pointer(path).cloned().unwrap_or_else(|| "".into())
-}
-
-/// The served versions of a definition, and which of them is stored: `v1(storage),v2`.
-fn served_versions(spec: &Value) -> String {
-    let versions = spec["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let served = versions.iter().filter(|version| version["served"] == true);
-    let names: Vec<String> = served
-        .map(|version| {
-            let name = version["name"].as_str().unwrap_or_default();
-            let mark = if version["storage"] == true { "(storage)" } else { "" };
-            format!("{name}{mark}")
-        })
-        .collect();
-    names.join(",")
-}
-
 /// The value of an additional printer column: the first that its path leads to.
 fn printed(root: &Value, column: &TableColumn, now: Timestamp) -> Value {
     let found = column.json_path.as_ref().and_then(|path| json_path::first(root, path));
@@ -289,50 +233,6 @@ fn printed(root: &Value, column: &TableColumn, now: Timestamp) -> Value {
 fn whole(stored: &Stored, resource: &Resource) -> Value {
     // Stored bytes are JSON; what is nested too deep has no cells.
     serde_json::from_slice(&stored.canonical_as(resource)).unwrap_or_default()
-}
-
-fn pod(object: &Object, age: &str) -> Vec<Value> {
-    let (spec, status) = (field(object, "spec"), field(object, "status"));
-    let containers = spec
-        .pointer("/containers")
-        .and_then(Value::as_array)
-        .map_or(0, Vec::len);
-    let statuses = status
-        .pointer("/containerStatuses")
-        .and_then(Value::as_array)
-        .cloned()
-        .unwrap_or_default();
-    let ready = statuses.iter().filter(|status| status["ready"] == true).count();
-    let restarts: i64 = statuses
-        .iter()
-        .filter_map(|status| status["restartCount"].as_i64())
-        .sum();
-    let waiting = statuses.iter().rev().find_map(|status| {
-        let state = status.get("state")?;
-        state
-            .pointer("/waiting/reason")
-            .or_else(|| state.pointer("/terminated/reason"))
-            .and_then(Value::as_str)
-    });
-    let reason = status.pointer("/reason").and_then(Value::as_str);
-    let phase = status.pointer("/phase").and_then(Value::as_str).unwrap_or_default();
-    let shown = if object.meta.deletion_timestamp.is_some() {
-        "Terminating"
-    } else {
-        waiting.or(reason).unwrap_or(phase)
-    };
-    let or_none = |value: Option<&str>| Value::from(value.filter(|value| !value.is_empty()).unwrap_or("<none>"));
-    vec![
-        name(object),
-        format!("{ready}/{containers}").into(),
-        shown.into(),
-        restarts.to_string().into(),
-        age.into(),
-        or_none(status.pointer("/podIP").and_then(Value::as_str)),
-        or_none(spec.pointer("/nodeName").and_then(Value::as_str)),
-        or_none(status.pointer("/nominatedNodeName").and_then(Value::as_str)),
-        "<none>".into(),
-    ]
 }
 
 /// The age as kubectl writes it.

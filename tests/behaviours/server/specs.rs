@@ -164,7 +164,40 @@ async fn bodies_are_validated(server: Server) {
     refused.invalid("", "Secret", "a", &[("FieldValueRequired", "data[tls.key]", required)]);
 }
 
+// [F16] a claim gets a storage class once: the one that its annotation says, which may go then
+async fn claims_get_their_storage_class_once(server: Server) {
+    const ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
+    let namespace = server.namespace().await;
+    let claim = json!({
+        "metadata": {"name": "a", "annotations": {ANNOTATION: "s"}},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    });
+    namespace.create("persistentvolumeclaims", &claim).await;
+    let path = namespace.at("persistentvolumeclaims/a");
+    let other = server.merge(&path, &json!({"spec": {"storageClassName": "t"}})).await;
+    assert_eq!(other.code, 422);
+    let message = other.json()["message"].as_str().unwrap_or_default().to_owned();
+    assert!(
+        message.contains("spec: Forbidden: spec is immutable after creation"),
+        "{message}"
+    );
+    let without = json!({"metadata": {"annotations": {ANNOTATION: null}}});
+    let refused = server.merge(&path, &without).await;
+    let immutable = "Invalid value: \"\": field is immutable";
+    let place = format!("metadata.annotations.{ANNOTATION}");
+    refused.invalid(
+        "",
+        "PersistentVolumeClaim",
+        "a",
+        &[("FieldValueInvalid", &place, immutable)],
+    );
+    let moved = json!({"metadata": {"annotations": {ANNOTATION: null}}, "spec": {"storageClassName": "s"}});
+    let moved = server.merge(&path, &moved).await.ok();
+    assert_eq!(moved["spec"]["storageClassName"], "s");
+}
+
 cases![
+    claims_get_their_storage_class_once,
     bodies_are_filled_in,
     services_get_addresses_and_ports,
     bodies_are_validated

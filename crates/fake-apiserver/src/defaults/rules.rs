@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Fields, default, items};
+use crate::services::is_reachable;
 
 fn text<'a>(fields: &'a Fields, name: &str) -> &'a str {
     fields.get(name).and_then(Value::as_str).unwrap_or_default()
@@ -224,12 +225,7 @@ pub(super) fn service_spec(spec: &mut Fields) {
         }
         _ => {}
     }
-    let is_reachable = match kind.as_str() {
-        "LoadBalancer" | "NodePort" => true,
-        "ClusterIP" => !is_empty(spec.get("externalIPs")),
-        _ => false,
-    };
-    if is_reachable && text(spec, "externalTrafficPolicy").is_empty() {
+    if is_reachable(spec) && text(spec, "externalTrafficPolicy").is_empty() {
         spec.insert("externalTrafficPolicy".to_owned(), "Cluster".into());
     }
     if matches!(kind.as_str(), "LoadBalancer" | "NodePort" | "ClusterIP") {

@@ -147,7 +147,7 @@ fn status(
     certificate: Option<&[u8]>,
     now: Timestamp,
 ) -> Vec<u8> {
-    let now = write::quoted(&now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+    let now = write::quoted(&crate::clock::time_text(now));
     let mut out = vec![b'{'];
     if !conditions.is_empty() {
         write::name(&mut out, "conditions");

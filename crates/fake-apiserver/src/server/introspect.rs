@@ -154,6 +154,10 @@ impl FakeApiServer {
     pub fn restore(&self, resource_version: u64) -> bool {
         let restored = self.shared.storage.restore(resource_version);
         if restored {
+            if let Some((_, services)) = self.find("services") {
+                let all = self.shared.storage.all(services, Range::All);
+                self.shared.addresses.restored(all);
+            }
             for replica in self.shared.replicas() {
                 replica.restored(resource_version);
             }

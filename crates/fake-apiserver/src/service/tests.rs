@@ -15,6 +15,7 @@ mod idle;
 mod promises;
 mod same_run;
 mod views;
+mod writes;
 
 /// Something that answers requests.
 trait Serves {

@@ -2,9 +2,11 @@
 
 use serde_json::Value;
 
+use super::service::balancer_ingress;
 use super::values::{at_most_all, count_or_percent, milli, quantity_not_negative, selector};
 use super::{At, Bodies, Findings, net};
 use crate::gotext::go_quote;
+use crate::object::Object;
 use crate::validation::{ErrorKind, label_errors, subdomain_errors};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -429,6 +431,7 @@ pub(super) fn claim(bodies: &Bodies<'_>, found: &mut Findings) {
     if old.field("volumeName").is_empty() {
         before["volumeName"] = munged["volumeName"].clone();
     }
+    class_of_claim(bodies, &old, &mut munged, found);
     if bodies.at("status").field("phase").is("Bound") {
         munged["resources"]["requests"]["storage"] = before["resources"]["requests"]["storage"].clone();
         munged["volumeAttributesClassName"] = before["volumeAttributesClassName"].clone();
@@ -454,6 +457,28 @@ pub(super) fn claim(bodies: &Bodies<'_>, found: &mut Findings) {
     }
     let mode = At::new("volumeMode", spec.field("volumeMode").value);
     found.immutable(&mode, &old.field("volumeMode"));
+}
+
+/// A claim may get a storage class once, which is the one that an annotation says, if it does; takes that back in the copy that
+/// is compared with the old spec.
+fn class_of_claim(bodies: &Bodies<'_>, old: &At<'_>, munged: &mut Value, found: &mut Findings) {
+    const ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
+    let annotation = |object: &Object| object.meta.annotations.get(ANNOTATION).map(str::to_owned);
+    let now = annotation(bodies.written.new);
+    let before = bodies.written.old.and_then(annotation);
+    let class = bodies.at("spec").field("storageClassName");
+    let is_given = class.is_set() && !old.field("storageClassName").is_set();
+    let fits = before.as_deref().is_none_or(|before| class.is(before));
+    if is_given && fits {
+        munged["storageClassName"] = Value::Null;
+    }
+    // The annotation may go when the class takes its place.
+    let moves = is_given && fits && before.is_some() && now.is_none();
+    let (now, before) = (now.unwrap_or_default(), before.unwrap_or_default());
+    if !moves && now != before {
+        let place = format!("metadata.annotations.{ANNOTATION}");
+        found.invalid_text(&At::new(place, &now.into()), "field is immutable");
+    }
 }
 
 /// What a volume may be made of.
@@ -571,4 +596,27 @@ pub(super) fn lease(bodies: &Bodies<'_>, found: &mut Findings) {
     if transitions.is_set() && transitions.int() < 0 {
         found.invalid_int(&transitions, "must be greater than or equal to 0");
     }
+}
+
+pub(super) fn budget_status(bodies: &Bodies<'_>, found: &mut Findings) {
+    let status = bodies.at("status");
+    for field in ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"] {
+        found.not_negative(&status.field(field));
+    }
+}
+
+pub(super) fn autoscaler_status(bodies: &Bodies<'_>, found: &mut Findings) {
+    let status = bodies.at("status");
+    for condition in status.field("conditions").items() {
+        found.not_negative(&condition.field("observedGeneration"));
+    }
+    for field in ["currentReplicas", "desiredReplicas"] {
+        found.not_negative(&status.field(field));
+    }
+}
+
+pub(super) fn ingress_status(bodies: &Bodies<'_>, found: &mut Findings) {
+    const PLACE: &[&str] = &["loadBalancer", "ingress"];
+    let (new, old) = (bodies.at("status").deep(PLACE), bodies.old("status").deep(PLACE));
+    balancer_ingress(&new, &old, false, found);
 }

@@ -11,9 +11,16 @@ use crate::validation::{label_errors, label_key_errors, label_value_errors, subd
 
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 
+/// What a spec is of: what a template leaves out is filled in when a pod is made of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Of {
+    Pod,
+    Template,
+}
+
 pub(super) fn validate(bodies: &Bodies<'_>, found: &mut Findings) {
     let spec = bodies.at("spec");
-    pod_spec(&spec, found);
+    pod_spec(&spec, Of::Pod, found);
     if bodies.is_update() {
         update(&spec, &bodies.old("spec"), found);
         return;
@@ -32,14 +39,14 @@ pub(super) fn validate(bodies: &Bodies<'_>, found: &mut Findings) {
 pub(super) fn template(template: &At<'_>, found: &mut Findings) {
     let of_labels = template.deep(&["metadata", "labels"]);
     labels(found, &At::new(format!("{}.labels", template.path), of_labels.value));
-    pod_spec(&template.field("spec"), found);
+    pod_spec(&template.field("spec"), Of::Template, found);
     let ephemeral = template.deep(&["spec", "ephemeralContainers"]);
     if !ephemeral.is_empty() {
         found.forbidden(&ephemeral, "ephemeral containers not allowed in pod template");
     }
 }
 
-pub(super) fn pod_spec(spec: &At<'_>, found: &mut Findings) {
+fn pod_spec(spec: &At<'_>, of: Of, found: &mut Findings) {
     let volumes = volumes(&spec.field("volumes"), found);
     let containers = spec.field("containers");
     if containers.is_empty() {
@@ -58,13 +65,14 @@ pub(super) fn pod_spec(spec: &At<'_>, found: &mut Findings) {
     for container in spec.field("initContainers").items() {
         init_container(&container, &volumes, &mut names, found);
     }
-    of_host_network(spec, found);
+    of_host_network(spec, of, found);
     found.one_of(&spec.field("restartPolicy"), &["Always", "OnFailure", "Never"]);
     found.one_of(
         &spec.field("dnsPolicy"),
         &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"],
     );
     labels(found, &spec.field("nodeSelector"));
+    gates(&spec.field("schedulingGates"), found);
     names_in(spec, found);
     tolerations(&spec.field("tolerations"), found);
 }
@@ -99,18 +107,29 @@ fn names_in(spec: &At<'_>, found: &mut Findings) {
     }
 }
 
-fn of_host_network(spec: &At<'_>, found: &mut Findings) {
+fn of_host_network(spec: &At<'_>, of: Of, found: &mut Findings) {
     if !spec.field("hostNetwork").flag() {
         return;
     }
-    for list in ["containers", "initContainers"] {
-        for container in spec.field(list).items() {
-            for port in container.field("ports").items() {
-                let (own, of_host) = (port.field("containerPort"), port.field("hostPort"));
-                if own.int() != of_host.int() {
-                    found.invalid_int(&of_host, "must match `containerPort` when `hostNetwork` is true");
-                }
+    for container in spec.field("containers").items() {
+        for port in container.field("ports").items() {
+            let (own, of_host) = (port.field("containerPort"), port.field("hostPort"));
+            let is_wanted = of == Of::Pod || of_host.int() != 0;
+            if is_wanted && own.int() != of_host.int() {
+                found.invalid_int(&of_host, "must match `containerPort` when `hostNetwork` is true");
             }
+        }
+    }
+}
+
+/// What keeps a pod from being scheduled.
+fn gates(gates: &At<'_>, found: &mut Findings) {
+    let mut names = HashSet::new();
+    for gate in gates.items() {
+        let name = At::new(gate.path, &gate.value["name"]);
+        found.text_errors(&name, label_key_errors(name.text()));
+        if !names.insert(name.text()) {
+            found.duplicate_as(&name, &go_quote(name.text()));
         }
     }
 }
@@ -629,6 +648,10 @@ fn update(spec: &At<'_>, old: &At<'_>, found: &mut Findings) {
     }
     let (deadline, before) = (spec.field("activeDeadlineSeconds"), old.field("activeDeadlineSeconds"));
     if deadline.is_set() {
+        if !(0..=i64::from(i32::MAX)).contains(&deadline.int()) {
+            found.invalid_int(&deadline, "must be between 0 and 2147483647, inclusive");
+            return;
+        }
         if before.is_set() && before.int() < deadline.int() {
             found.invalid_int(&deadline, "must be less than or equal to previous value");
             return;
@@ -636,21 +659,8 @@ fn update(spec: &At<'_>, old: &At<'_>, found: &mut Findings) {
     } else if before.is_set() {
         found.invalid(&deadline, "must not update from a positive integer to nil value");
     }
-    let tolerations = spec.field("tolerations");
-    for toleration in old.field("tolerations").items() {
-        let kept = tolerations.items().any(|new| {
-            ["key", "operator", "value", "effect"]
-                .iter()
-                .all(|field| new.field(field).value == toleration.field(field).value)
-        });
-        if !kept {
-            found.forbidden(
-                &tolerations,
-                "existing toleration can not be modified except its tolerationSeconds",
-            );
-            return;
-        }
-    }
+    added_tolerations(&spec.field("tolerations"), &old.field("tolerations"), found);
+    deleted_gates(&spec.field("schedulingGates"), &old.field("schedulingGates"), found);
     let mut munged = spec.value.clone();
     for list in ["containers", "initContainers"] {
         for (index, container) in old.field(list).items().enumerate() {
@@ -660,9 +670,281 @@ fn update(spec: &At<'_>, old: &At<'_>, found: &mut Findings) {
     for field in ["activeDeadlineSeconds", "tolerations", "schedulingGates"] {
         munged[field] = old.field(field).value.clone();
     }
+    if !old.field("schedulingGates").is_empty() {
+        narrowed(spec, old, &mut munged, found);
+    }
     if !same(&munged, old.value) {
         // A text of the real server goes on with a comparison of its own structs.
         found.forbidden(spec, UPDATABLE);
+    }
+}
+
+/// Finds tolerations that have changed, but for how long they last.
+fn added_tolerations(new: &At<'_>, old: &At<'_>, found: &mut Findings) {
+    let is_kept = |toleration: &At<'_>| {
+        new.items().any(|new| {
+            ["key", "operator", "value", "effect"]
+                .iter()
+                .all(|field| new.field(field).value == toleration.field(field).value)
+        })
+    };
+    if !old.items().all(|toleration| is_kept(&toleration)) {
+        let text = "existing toleration can not be modified except its tolerationSeconds";
+        found.forbidden(new, text);
+    }
+}
+
+/// Finds gates that a pod did not have.
+fn deleted_gates(new: &At<'_>, old: &At<'_>, found: &mut Findings) {
+    for gate in new.items() {
+        let name = gate.field("name");
+        if !old.items().any(|old| old.field("name").value == name.value) {
+            let text = format!(
+                "only deletion is allowed, but found new scheduling gate '{}'",
+                name.text()
+            );
+            found.forbidden(&name, &text);
+        }
+    }
+}
+
+/// A pod that is not to be scheduled yet may ask for fewer nodes: finds where it asks for others, and takes all of it back in
+/// the copy that is compared with the old spec.
+fn narrowed(spec: &At<'_>, old: &At<'_>, munged: &mut Value, found: &mut Findings) {
+    const OF_NODES: &[&str] = &["affinity", "nodeAffinity"];
+    let (nodes, before) = (spec.field("nodeSelector"), old.field("nodeSelector"));
+    if before.entries().any(|(key, value)| nodes.value[key] != *value.value) {
+        let text = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
+        found.invalid(&nodes, text);
+    }
+    munged["nodeSelector"] = before.value.clone();
+    let (new, before) = (spec.deep(OF_NODES), old.deep(OF_NODES));
+    if same(new.value, before.value) {
+        return;
+    }
+    narrowed_terms(&new, &before, found);
+    let affinity = spec.field("affinity");
+    let of_pods = ["podAffinity", "podAntiAffinity"];
+    if !affinity.is_set() {
+        munged["affinity"] = serde_json::json!({"nodeAffinity": before.value});
+    } else if !old.field("affinity").is_set() && of_pods.iter().all(|field| !affinity.field(field).is_set()) {
+        munged["affinity"] = Value::Null;
+    } else {
+        munged["affinity"]["nodeAffinity"] = before.value.clone();
+    }
+}
+
+/// Finds terms that are new, gone or less strict.
+fn narrowed_terms(new: &At<'_>, old: &At<'_>, found: &mut Findings) {
+    const LISTS: [&str; 2] = ["matchExpressions", "matchFields"];
+    const TERMS: &[&str] = &["requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"];
+    let (terms, before) = (new.deep(TERMS), old.deep(TERMS));
+    if before.is_empty() {
+        return;
+    }
+    if terms.len() != before.len() {
+        let shown: Vec<String> = terms.items().map(|term| term_shown(&term)).collect();
+        let shown = if terms.is_set() {
+            format!("[{}]", shown.join(","))
+        } else {
+            "null".to_owned()
+        };
+        let text = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
+        found.invalid_as(&terms, &shown, text);
+        return;
+    }
+    for (term, before) in terms.items().zip(before.items()) {
+        let is_empty = |term: &At<'_>| LISTS.iter().all(|list| term.field(list).is_empty());
+        let goes_on = LISTS.iter().all(|list| {
+            let (new, old) = (term.field(list), before.field(list));
+            old.len() <= new.len() && old.items().zip(new.items()).all(|(old, new)| old.value == new.value)
+        });
+        if !goes_on || is_empty(&before) && !is_empty(&term) {
+            let text = "only additions are allowed (no mutations or deletions)";
+            found.invalid_as(&term, &term_shown(&term), text);
+        }
+    }
+}
+
+/// A term as the server shows it, in the words of Go.
+fn term_shown(term: &At<'_>) -> String {
+    let list = |name: &str| {
+        let list = term.field(name);
+        let parts: Vec<String> = list
+            .items()
+            .map(|part| {
+                let text = |field: &str| go_quote(part.field(field).text());
+                let values = part.field("values").value;
+                format!(
+                    "{{\"Key\":{},\"Operator\":{},\"Values\":{values}}}",
+                    text("key"),
+                    text("operator")
+                )
+            })
+            .collect();
+        if list.is_set() {
+            format!("[{}]", parts.join(","))
+        } else {
+            "null".to_owned()
+        }
+    };
+    format!(
+        "{{\"MatchExpressions\":{},\"MatchFields\":{}}}",
+        list("matchExpressions"),
+        list("matchFields")
+    )
+}
+
+/// What is wrong with a status that is written.
+pub(super) fn validate_status(bodies: &Bodies<'_>, found: &mut Findings) {
+    const GENERATION: &str = "observedGeneration";
+    const NOT_NEGATIVE: &str = "must be a non-negative integer";
+    let (status, old, spec) = (bodies.at("status"), bodies.old("status"), bodies.at("spec"));
+    for condition in status.field("conditions").items() {
+        let (kind, generation) = (condition.field("type"), condition.field(GENERATION));
+        if generation.int() < 0 {
+            found.invalid_int(&generation, NOT_NEGATIVE);
+        }
+        if !["PodScheduled", "Ready", "Initialized"].contains(&kind.text()) {
+            let kind = At::new(format!("{}.Type", condition.path), kind.value);
+            found.text_errors(&kind, label_key_errors(kind.text()));
+        }
+    }
+    let (node, before) = (status.field("nominatedNodeName"), old.field("nominatedNodeName"));
+    if !node.is_empty() && node.value != before.value {
+        found.text_errors(&node, subdomain_errors(node.text()));
+        if !bodies.old("spec").field("nodeName").is_empty() {
+            found.forbidden(&node, "may not be set on pods that are already bound to a node");
+        }
+    }
+    let generation = status.field(GENERATION);
+    if generation.int() < 0 {
+        found.invalid_int(&generation, NOT_NEGATIVE);
+    }
+    let class = status.field("qosClass");
+    if class.value != old.field("qosClass").value {
+        found.invalid_text(&class, "field is immutable");
+    }
+    for (statuses, containers) in [
+        ("containerStatuses", "containers"),
+        ("initContainerStatuses", "initContainers"),
+    ] {
+        restarts(&status.field(statuses), &old.field(statuses), &spec, containers, found);
+    }
+    let (ephemeral, before) = ("ephemeralContainerStatuses", old.field("ephemeralContainerStatuses"));
+    for ended in begun_again(&status.field(ephemeral), &before) {
+        found.forbidden(&ended.field("state"), NOT_AGAIN);
+    }
+    of_claims(
+        &status.field("resourceClaimStatuses"),
+        &spec.field("resourceClaims"),
+        found,
+    );
+    for (single, list) in [("podIP", "podIPs"), ("hostIP", "hostIPs")] {
+        addresses_of_status(&status.field(single), &status.field(list), &old.field(list), found);
+    }
+}
+
+const NOT_AGAIN: &str = "may not be transitioned to non-terminated state";
+
+/// The old statuses of containers that have ended, and now have not.
+fn begun_again<'a>(new: &At<'a>, old: &At<'a>) -> impl Iterator<Item = At<'a>> + use<'a> {
+    let new = new.clone();
+    let has_ended = |status: &At<'_>| status.deep(&["state", "terminated"]).is_set();
+    old.items().filter(move |old| {
+        let same = |status: &At<'_>| status.field("name").value == old.field("name").value;
+        has_ended(old) && new.items().any(|new| same(&new) && !has_ended(&new))
+    })
+}
+
+/// Finds containers that have ended and begin again, though they do not restart.
+fn restarts(new: &At<'_>, old: &At<'_>, spec: &At<'_>, containers: &str, found: &mut Findings) {
+    let mut all = ["containers", "initContainers"]
+        .into_iter()
+        .flat_map(|list| spec.field(list).items());
+    let restarts_all = |container: At<'_>| {
+        let mut rules = container.field("restartPolicyRules").items();
+        rules.any(|rule| rule.field("action").is("RestartAllContainers"))
+    };
+    if all.any(restarts_all) {
+        return;
+    }
+    for ended in begun_again(new, old) {
+        let code = ended.deep(&["state", "terminated", "exitCode"]).int();
+        let mut own = spec.field(containers).items();
+        let own = own.find(|container| container.field("name").value == ended.field("name").value);
+        if !own.is_some_and(|container| restarts_after(&container, spec, code)) {
+            found.forbidden(&ended.field("state"), NOT_AGAIN);
+        }
+    }
+}
+
+/// Whether a container restarts that has ended with a code.
+fn restarts_after(container: &At<'_>, spec: &At<'_>, code: i64) -> bool {
+    let own = container.field("restartPolicy");
+    let applies = |rule: &At<'_>| {
+        let codes = rule.field("exitCodes");
+        let is_listed = codes.field("values").items().any(|value| value.int() == code);
+        match codes.field("operator").text() {
+            "In" => is_listed,
+            "NotIn" => !is_listed,
+            _ => false,
+        }
+    };
+    let mut rules = container.field("restartPolicyRules").items();
+    if own.is_set() && rules.any(|rule| applies(&rule)) {
+        return true;
+    }
+    let policy = if own.is_set() { own } else { spec.field("restartPolicy") };
+    match policy.text() {
+        "Never" => false,
+        "OnFailure" => code != 0,
+        _ => true,
+    }
+}
+
+/// What is said of claims of resources, which are those of the pod.
+fn of_claims(statuses: &At<'_>, claims: &At<'_>, found: &mut Findings) {
+    let mut names = HashSet::new();
+    for status in statuses.items() {
+        let (name, claim) = (status.field("name"), status.field("resourceClaimName"));
+        if !claims.items().any(|claim| claim.field("name").value == name.value) {
+            found.invalid_text(&name, "must match the name of an entry in `spec.resourceClaims`");
+        }
+        if !names.insert(name.text()) {
+            found.duplicate(&name);
+        }
+        if claim.is_set() {
+            found.text_errors(&claim, subdomain_errors(claim.text()));
+        }
+    }
+}
+
+/// The addresses of a pod or of its host: the first is also told alone, and there is one of each family.
+fn addresses_of_status(single: &At<'_>, list: &At<'_>, old: &At<'_>, found: &mut Findings) {
+    let addresses = |list: &At<'_>| -> Vec<Value> { list.items().map(|item| item.field("ip").value.clone()).collect() };
+    let of_old = Value::Array(addresses(old));
+    let first = list.item(0).field("ip");
+    let is_of_host = list.path.ends_with("hostIPs");
+    if is_of_host && !list.is_empty() && first.text() != single.text() {
+        found.invalid_text(&first, "must be equal to `hostIP`");
+    }
+    for item in list.items() {
+        // The place that is told is that of the item.
+        let ip = At::new(item.path, &item.value["ip"]);
+        net::ip(found, &ip, &At::new("", &of_old));
+    }
+    let of_six = list
+        .items()
+        .filter(|item| net::is_ipv6(item.field("ip").text()))
+        .count();
+    if list.len() > 2 || list.len() == 2 && of_six != 1 {
+        let shown: Vec<String> = list
+            .items()
+            .map(|item| format!("{{\"IP\":{}}}", go_quote(item.field("ip").text())))
+            .collect();
+        let text = "may specify no more than one IP for each IP family";
+        found.invalid_as(list, &format!("[{}]", shown.join(",")), text);
     }
 }
 

@@ -2,8 +2,10 @@
 
 use std::collections::HashSet;
 
+use super::values::labels;
 use super::{At, Bodies, Findings, net};
-use crate::validation::{label_errors, label_key_errors, label_value_errors, subdomain_errors};
+use crate::services::is_reachable;
+use crate::validation::{label_errors, label_key_errors, subdomain_errors};
 
 const FAMILIES: &[&str] = &["IPv4", "IPv6"];
 const POLICIES: &[&str] = &["PreferDualStack", "RequireDualStack", "SingleStack"];
@@ -30,9 +32,7 @@ pub(super) fn validate(bodies: &Bodies<'_>, found: &mut Findings) {
         }
     }
     ports_and_type(&spec, found);
-    for (key, at) in spec.field("selector").entries() {
-        label(key, &at, &spec.field("selector"), found);
-    }
+    labels(found, &spec.field("selector"));
     affinity(&spec, found);
     addresses(&spec, &old, found);
     let external = spec.field("externalIPs");
@@ -50,16 +50,6 @@ pub(super) fn validate(bodies: &Bodies<'_>, found: &mut Findings) {
     repeated_ports(&spec, found);
     of_load_balancer(&spec, &old, found);
     traffic(&spec, found);
-}
-
-/// Finds what is wrong with one label of a selector.
-fn label(key: &str, at: &At<'_>, all: &At<'_>, found: &mut Findings) {
-    for error in label_key_errors(key) {
-        found.invalid_as(all, &crate::gotext::go_quote(key), &error);
-    }
-    for error in label_value_errors(at.text()) {
-        found.invalid_as(all, &crate::gotext::go_quote(at.text()), &error);
-    }
 }
 
 fn ports_and_type(spec: &At<'_>, found: &mut Findings) {
@@ -318,12 +308,7 @@ fn of_load_balancer(spec: &At<'_>, old: &At<'_>, found: &mut Findings) {
 
 fn traffic(spec: &At<'_>, found: &mut Findings) {
     let policy = spec.field("externalTrafficPolicy");
-    let reachable = match spec.field("type").text() {
-        "LoadBalancer" | "NodePort" => true,
-        "ClusterIP" => !spec.field("externalIPs").is_empty(),
-        _ => false,
-    };
-    if reachable {
+    if spec.value.as_object().is_some_and(is_reachable) {
         found.one_of(&policy, &["Cluster", "Local"]);
     } else if !policy.is_empty() {
         found.invalid(&policy, "may only be set for externally-accessible services");

@@ -83,32 +83,12 @@ pub(super) fn ordered(value: &Value, names: &[&str]) -> String {
 }
 
 /// Whether a label selector selects these labels; none if it is no selector.
-pub(super) fn selects(selector: &At<'_>, labels: &At<'_>) -> Option<bool> {
-    if !selector.is_set() {
-        return Some(false);
-    }
-    let has = |key: &str| labels.value.get(key).and_then(Value::as_str);
-    let mut all = true;
-    for (key, value) in selector.field("matchLabels").entries() {
-        if !label_key_errors(key).is_empty() || !label_value_errors(value.text()).is_empty() {
-            return None;
-        }
-        all &= has(key) == Some(value.text());
-    }
-    for part in selector.field("matchExpressions").items() {
-        let (key, values) = (part.field("key"), part.field("values"));
-        let valid = label_key_errors(key.text()).is_empty()
-            && values.items().all(|value| label_value_errors(value.text()).is_empty());
-        let one_of = || has(key.text()).is_some_and(|label| values.items().any(|value| value.is(label)));
-        all &= match part.field("operator").text() {
-            "In" if valid && !values.is_empty() => one_of(),
-            "NotIn" if valid && !values.is_empty() => !one_of(),
-            "Exists" if valid && values.is_empty() => has(key.text()).is_some(),
-            "DoesNotExist" if valid && values.is_empty() => has(key.text()).is_none(),
-            _ => return None,
-        };
-    }
-    Some(all)
+pub(super) fn selects(select: &At<'_>, labels: &At<'_>) -> Option<bool> {
+    let mut wrong = Findings::default();
+    selector(&mut wrong, select);
+    wrong
+        .is_empty()
+        .then(|| crate::selector::selects(select.value, |key| labels.value[key].as_str()))
 }
 
 /// A canonical quantity as a number of thousandths; none of one that is too large for it.

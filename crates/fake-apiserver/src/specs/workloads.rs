@@ -311,3 +311,99 @@ pub(super) fn replication_controller(bodies: &Bodies<'_>, found: &mut Findings) 
 pub(super) fn pod_template(bodies: &Bodies<'_>, found: &mut Findings) {
     pod::template(&bodies.at("template"), found);
 }
+
+const MORE_THAN_ALL: &str = "cannot be greater than status.replicas";
+
+/// Finds counts of a status that are greater than that of all.
+fn parts_of_all(status: &At<'_>, fields: &[&str], found: &mut Findings) {
+    for field in fields {
+        let part = status.field(field);
+        if part.int() > status.field("replicas").int() {
+            found.invalid_int(&part, MORE_THAN_ALL);
+        }
+    }
+}
+
+/// Finds pods that are available and not ready.
+fn available(status: &At<'_>, text: &str, found: &mut Findings) {
+    let part = status.field("availableReplicas");
+    if part.int() > status.field("readyReplicas").int() {
+        found.invalid_int(&part, text);
+    }
+}
+
+/// Finds a count of collisions that has become less.
+fn collisions(bodies: &Bodies<'_>, found: &mut Findings) {
+    const FIELD: &str = "collisionCount";
+    let (new, old) = (bodies.at("status").field(FIELD), bodies.old("status").field(FIELD));
+    if old.is_set() && (!new.is_set() || new.int() < old.int()) {
+        found.invalid_int(&new, "cannot be decremented");
+    }
+}
+
+const NOT_READY: &str = "cannot be greater than readyReplicas";
+
+pub(super) fn deployment_status(bodies: &Bodies<'_>, found: &mut Findings) {
+    let status = bodies.at("status");
+    let fields = [
+        "observedGeneration",
+        "replicas",
+        "updatedReplicas",
+        "readyReplicas",
+        "availableReplicas",
+        "unavailableReplicas",
+        "terminatingReplicas",
+        "collisionCount",
+    ];
+    not_negative(&status, &fields, found);
+    parts_of_all(
+        &status,
+        &["updatedReplicas", "readyReplicas", "availableReplicas"],
+        found,
+    );
+    available(&status, NOT_READY, found);
+    collisions(bodies, found);
+}
+
+/// Of replica sets, and of replication controllers, which have no count of those that terminate.
+pub(super) fn replica_set_status(bodies: &Bodies<'_>, found: &mut Findings) {
+    let status = bodies.at("status");
+    let parts = ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
+    not_negative(&status, &["replicas"], found);
+    not_negative(&status, &parts, found);
+    not_negative(&status, &["observedGeneration", "terminatingReplicas"], found);
+    parts_of_all(&status, &parts, found);
+    available(&status, NOT_READY, found);
+}
+
+pub(super) fn daemon_set_status(bodies: &Bodies<'_>, found: &mut Findings) {
+    let fields = [
+        "currentNumberScheduled",
+        "numberMisscheduled",
+        "desiredNumberScheduled",
+        "numberReady",
+        "observedGeneration",
+        "updatedNumberScheduled",
+        "numberAvailable",
+        "numberUnavailable",
+        "collisionCount",
+    ];
+    not_negative(&bodies.at("status"), &fields, found);
+    collisions(bodies, found);
+}
+
+pub(super) fn stateful_set_status(bodies: &Bodies<'_>, found: &mut Findings) {
+    let status = bodies.at("status");
+    let parts = [
+        "readyReplicas",
+        "currentReplicas",
+        "updatedReplicas",
+        "availableReplicas",
+    ];
+    not_negative(&status, &["replicas"], found);
+    not_negative(&status, &parts, found);
+    not_negative(&status, &["observedGeneration", "collisionCount"], found);
+    parts_of_all(&status, &parts, found);
+    available(&status, "cannot be greater than status.readyReplicas", found);
+    collisions(bodies, found);
+}

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Row, duration};
+use super::{Row, creation_text, duration};
 
 /// Computes the cells of a row.
 pub(super) type Cells = fn(&Row<'_>) -> Vec<Value>;
@@ -10,9 +10,13 @@ pub(super) type Cells = fn(&Row<'_>) -> Vec<Value>;
 const NONE: &str = "<none>";
 const UNSET: &str = "<unset>";
 
-/// The cells of a resource, if they are known.
+/// The cells of a resource, if they are known: the columns of all others are a name and an age.
 pub(super) fn of(group: &str, plural: &str) -> Option<Cells> {
     Some(match (group, plural) {
+        ("", "pods") => pod,
+        ("", "namespaces") => namespace,
+        ("", "configmaps") => config_map,
+        ("", "secrets") => secret,
         ("", "services") => service,
         ("", "nodes") => node,
         ("" | "events.k8s.io", "events") => event,
@@ -20,10 +24,12 @@ pub(super) fn of(group: &str, plural: &str) -> Option<Cells> {
         ("", "persistentvolumes") => volume,
         ("", "persistentvolumeclaims") => claim,
         ("", "endpoints") => endpoints,
+        ("apiextensions.k8s.io", "customresourcedefinitions") => definition,
         ("apps", "deployments") => deployment,
         ("apps", "statefulsets") => stateful_set,
         ("apps", "daemonsets") => daemon_set,
         ("apps", "controllerrevisions") => revision,
+        ("autoscaling", "scales") => scale,
         ("batch", "jobs") => job,
         ("batch", "cronjobs") => cron_job,
         ("coordination.k8s.io", "leases") => lease,
@@ -40,6 +46,112 @@ pub(super) fn of(group: &str, plural: &str) -> Option<Cells> {
 
 fn or(text: &str, default: &str) -> Value {
     if text.is_empty() { default.into() } else { text.into() }
+}
+
+fn text(value: &Value, path: &str) -> Value {
+    value.pointer(path).cloned().unwrap_or_else(|| "".into())
+}
+
+/// The served versions of a definition, and which of them is stored: `v1(storage),v2`.
+fn served_versions(spec: &Value) -> String {
+    let versions = spec["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let served = versions.iter().filter(|version| version["served"] == true);
+    let names: Vec<String> = served
+        .map(|version| {
+            let name = version["name"].as_str().unwrap_or_default();
+            let mark = if version["storage"] == true { "(storage)" } else { "" };
+            format!("{name}{mark}")
+        })
+        .collect();
+    names.join(",")
+}
+
+const SCHEDULING_GATED: &str = "SchedulingGated";
+
+fn pod(row: &Row<'_>) -> Vec<Value> {
+    let (spec, status) = (row.field("spec"), row.field("status"));
+    let containers = spec
+        .pointer("/containers")
+        .and_then(Value::as_array)
+        .map_or(0, Vec::len);
+    let statuses = status
+        .pointer("/containerStatuses")
+        .and_then(Value::as_array)
+        .cloned()
+        .unwrap_or_default();
+    let ready = statuses.iter().filter(|status| status["ready"] == true).count();
+    let restarts: i64 = statuses
+        .iter()
+        .filter_map(|status| status["restartCount"].as_i64())
+        .sum();
+    let waiting = statuses.iter().rev().find_map(|status| {
+        let state = status.get("state")?;
+        state
+            .pointer("/waiting/reason")
+            .or_else(|| state.pointer("/terminated/reason"))
+            .and_then(Value::as_str)
+    });
+    let mut conditions = status["conditions"].as_array().into_iter().flatten();
+    let is_gated = conditions
+        .any(|condition| condition["type"] == "PodScheduled" && condition["reason"] == SCHEDULING_GATED)
+        .then_some(SCHEDULING_GATED);
+    let reason = is_gated.or_else(|| status.pointer("/reason").and_then(Value::as_str));
+    let phase = status.pointer("/phase").and_then(Value::as_str).unwrap_or_default();
+    let shown = if row.object.meta.deletion_timestamp.is_some() {
+        "Terminating"
+    } else {
+        waiting.or(reason).unwrap_or(phase)
+    };
+    let or_none = |value: Option<&str>| Value::from(value.filter(|value| !value.is_empty()).unwrap_or("<none>"));
+    vec![
+        row.name(),
+        format!("{ready}/{containers}").into(),
+        shown.into(),
+        restarts.to_string().into(),
+        row.age(),
+        or_none(status.pointer("/podIP").and_then(Value::as_str)),
+        or_none(spec.pointer("/nodeName").and_then(Value::as_str)),
+        or_none(status.pointer("/nominatedNodeName").and_then(Value::as_str)),
+        "<none>".into(),
+    ]
+}
+
+fn namespace(row: &Row<'_>) -> Vec<Value> {
+    vec![row.name(), text(&row.field("status"), "/phase"), row.age()]
+}
+
+/// How many entries a map of an object has.
+fn entries(row: &Row<'_>, field: &str) -> usize {
+    row.field(field).as_object().map_or(0, serde_json::Map::len)
+}
+
+fn config_map(row: &Row<'_>) -> Vec<Value> {
+    let keys = entries(row, "data") + entries(row, "binaryData");
+    vec![row.name(), keys.into(), row.age()]
+}
+
+fn secret(row: &Row<'_>) -> Vec<Value> {
+    vec![row.name(), row.field("type"), entries(row, "data").into(), row.age()]
+}
+
+fn scale(row: &Row<'_>) -> Vec<Value> {
+    let replicas = |part| row.field(part)["replicas"].as_i64().unwrap_or_default();
+    vec![
+        row.name(),
+        replicas("spec").into(),
+        replicas("status").into(),
+        row.age(),
+    ]
+}
+
+fn definition(row: &Row<'_>) -> Vec<Value> {
+    let spec = row.field("spec");
+    vec![
+        row.name(),
+        text(&spec, "/scope"),
+        served_versions(&spec).into(),
+        creation_text(row.object),
+    ]
 }
 
 /// Labels as a selector of them.

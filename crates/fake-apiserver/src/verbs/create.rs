@@ -143,14 +143,23 @@ fn store_new(
     server: &Shared,
     resource: &Resource,
     id: ResourceId,
-    mut object: Object,
+    unnamed: Object,
     dry_run: bool,
     has_version: bool,
 ) -> Result<Versioned<Stored>, Status> {
-    let generated = object.meta.name.is_empty() && !object.meta.generate_name.is_empty();
+    let prefix = unnamed.meta.generate_name.clone();
+    let generated = unnamed.meta.name.is_empty() && !prefix.is_empty();
     let attempts = if generated { NAME_ATTEMPTS } else { 1 };
     let mut result = Err(Status::untyped("no name was generated"));
-    for _ in 0..attempts {
+    let mut unnamed = Some(unnamed);
+    for attempt in 1..=attempts {
+        // Each attempt begins with the object as it was: what is made of one name does not stay with the next.
+        let next = if attempt == attempts {
+            unnamed.take()
+        } else {
+            unnamed.clone()
+        };
+        let Some(mut object) = next else { break };
         if generated {
             object.meta.name = server.names.name(&object.meta.generate_name);
         } else if object.meta.name.is_empty() && hooks::names_itself(resource) {
@@ -181,7 +190,7 @@ fn store_new(
     }
     // Said of every name beside a prefix, generated or not.
     result.map_err(|mut status| {
-        if status.reason == "AlreadyExists" && !object.meta.generate_name.is_empty() {
+        if status.reason == "AlreadyExists" && !prefix.is_empty() {
             status.message += ", the server was not able to generate a unique name for the object";
             return status.retry_after(1);
         }

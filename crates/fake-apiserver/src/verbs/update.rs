@@ -153,6 +153,8 @@ pub(super) fn transact(
     let mut _held = None;
     let resource = context.resource.settled_in();
     let outcome = context.server.storage.update(context.id, &context.key(), |old| {
+        // What an attempt that was overtaken has taken is free for the next one.
+        _held = None;
         let old = old.ok_or_else(|| context.absent())?;
         let current = old.object.object_as(context.resource);
         let (wanted, wrong_type) = make(old, &current)?;
@@ -298,10 +300,13 @@ fn settle<'a>(
         hooks::before_write(resource, &mut new);
     }
     let held = match part {
-        Part::Main => hooks::allocate(context.server, resource, context.id, Some(old), &mut new)?,
+        Part::Main => {
+            let held = hooks::allocate(context.server, resource, context.id, Some(old), &mut new)?;
+            hooks::admit(resource, &mut new);
+            held
+        }
         Part::Status | Part::Finalize | Part::Approval => None,
     };
-    hooks::admit(resource, &mut new);
     hooks::on_update(resource, old, &mut new);
     hooks::named(resource, &mut new);
     new.meta.generation = old.meta.generation;

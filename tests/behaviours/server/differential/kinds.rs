@@ -11,8 +11,8 @@ pub(super) struct Kind {
     pub(super) scope: Scope,
     /// What a good object has beside its metadata, as JSON.
     pub(super) body: &'static str,
-    /// Whether the body that is stored is compared: not where the real server fills in what the in-memory one does not.
-    pub(super) compares_body: bool,
+    /// Whether tables are compared: not of kinds of which the in-memory server shows a name and an age.
+    pub(super) has_columns: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ const fn kind(
     plural: &'static str,
     kind: &'static str,
     scope: Scope,
-    compares_body: bool,
+    has_columns: bool,
     body: &'static str,
 ) -> Kind {
     Kind {
@@ -37,7 +37,7 @@ const fn kind(
         root,
         scope,
         body,
-        compares_body,
+        has_columns,
     }
 }
 
@@ -122,7 +122,7 @@ pub(super) const KINDS: &[Kind] = &[
         "limitranges",
         "LimitRange",
         Namespaced,
-        true,
+        false,
         r#"{"spec":{"limits":[]}}"#,
     ),
     kind(
@@ -130,7 +130,7 @@ pub(super) const KINDS: &[Kind] = &[
         "resourcequotas",
         "ResourceQuota",
         Namespaced,
-        true,
+        false,
         r#"{"spec":{"hard":{"example.com/x":"1"}}}"#,
     ),
     kind(
@@ -166,7 +166,7 @@ pub(super) const KINDS: &[Kind] = &[
         r#"{"rules":[{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}]}"#,
     ),
     kind("api/v1", "namespaces", "Namespace", Cluster, true, "{}"),
-    kind("api/v1", "nodes", "Node", Cluster, false, "{}"),
+    kind("api/v1", "nodes", "Node", Cluster, true, "{}"),
     kind(
         "apis/rbac.authorization.k8s.io/v1",
         "clusterroles",
@@ -228,7 +228,7 @@ pub(super) const KINDS: &[Kind] = &[
         "podtemplates",
         "PodTemplate",
         Namespaced,
-        true,
+        false,
         r#"{"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}"#,
     ),
     kind(
@@ -276,7 +276,7 @@ pub(super) const KINDS: &[Kind] = &[
         "horizontalpodautoscalers",
         "HorizontalPodAutoscaler",
         Namespaced,
-        true,
+        false,
         r#"{"spec":{"maxReplicas":3,"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"a"}}}"#,
     ),
     kind(
@@ -284,7 +284,7 @@ pub(super) const KINDS: &[Kind] = &[
         "endpointslices",
         "EndpointSlice",
         Namespaced,
-        true,
+        false,
         r#"{"addressType":"IPv4","endpoints":[{"addresses":["10.1.1.1"]}],"ports":[{"port":80}]}"#,
     ),
     kind(
@@ -308,7 +308,7 @@ pub(super) const KINDS: &[Kind] = &[
         "resourceclaims",
         "ResourceClaim",
         Namespaced,
-        true,
+        false,
         r#"{"spec":{"devices":{"requests":[{"name":"r","exactly":{"deviceClassName":"c.io"}}]}}}"#,
     ),
     kind(
@@ -316,7 +316,7 @@ pub(super) const KINDS: &[Kind] = &[
         "csistoragecapacities",
         "CSIStorageCapacity",
         Namespaced,
-        true,
+        false,
         r#"{"storageClassName":"s","capacity":"1Gi"}"#,
     ),
     kind(
@@ -348,7 +348,7 @@ pub(super) const KINDS: &[Kind] = &[
         "csidrivers",
         "CSIDriver",
         Cluster,
-        true,
+        false,
         r#"{"spec":{}}"#,
     ),
     kind(
@@ -356,7 +356,7 @@ pub(super) const KINDS: &[Kind] = &[
         "csinodes",
         "CSINode",
         Cluster,
-        true,
+        false,
         r#"{"spec":{"drivers":[]}}"#,
     ),
     kind(
@@ -364,7 +364,7 @@ pub(super) const KINDS: &[Kind] = &[
         "volumeattachments",
         "VolumeAttachment",
         Cluster,
-        true,
+        false,
         r#"{"spec":{"attacher":"x.io","nodeName":"n","source":{"persistentVolumeName":"p"}}}"#,
     ),
     kind(
@@ -372,7 +372,7 @@ pub(super) const KINDS: &[Kind] = &[
         "volumeattributesclasses",
         "VolumeAttributesClass",
         Cluster,
-        true,
+        false,
         r#"{"driverName":"x.io","parameters":{"a":"b"}}"#,
     ),
     kind(
@@ -380,7 +380,7 @@ pub(super) const KINDS: &[Kind] = &[
         "ingressclasses",
         "IngressClass",
         Cluster,
-        true,
+        false,
         r#"{"spec":{"controller":"x.io/y"}}"#,
     ),
     kind(
@@ -388,7 +388,7 @@ pub(super) const KINDS: &[Kind] = &[
         "runtimeclasses",
         "RuntimeClass",
         Cluster,
-        true,
+        false,
         r#"{"handler":"h"}"#,
     ),
     kind(
@@ -404,7 +404,7 @@ pub(super) const KINDS: &[Kind] = &[
         "validatingwebhookconfigurations",
         "ValidatingWebhookConfiguration",
         Cluster,
-        true,
+        false,
         r#"{"webhooks":[]}"#,
     ),
     kind(
@@ -412,7 +412,7 @@ pub(super) const KINDS: &[Kind] = &[
         "mutatingwebhookconfigurations",
         "MutatingWebhookConfiguration",
         Cluster,
-        true,
+        false,
         r#"{"webhooks":[]}"#,
     ),
     kind(

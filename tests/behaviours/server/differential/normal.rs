@@ -45,7 +45,7 @@ pub(super) fn normal(probe: &Probe, run: &str, sent: &[u8], version: Option<&str
     let mut body = match forms::json_of(answer) {
         _ if probe.method == "HEAD" || answer.body.is_empty() => Value::Null,
         Some(body) if body["kind"] == "Status" => status(body, sent, version),
-        Some(body) if answer.code < 300 => object(probe, run, body),
+        Some(body) if answer.code < 300 => object(probe, run, sent, body),
         Some(body) => body,
         None if answer.code < 300 => Value::Null,
         None => String::from_utf8_lossy(&answer.body).trim_end().into(),
@@ -88,6 +88,7 @@ fn status(mut body: Value, sent: &[u8], version: Option<&str>) -> Value {
     if body.pointer("/metadata/continue").is_some() {
         body["metadata"]["continue"] = "TOKEN".into();
     }
+    without_comparison(&mut body);
     texts(&mut body, &|text| {
         without_version(
             &masked(&without_address(&without_struct(&without_dump(text))), sent),
@@ -129,6 +130,27 @@ fn order(body: &mut Value) {
         };
         for same in causes.chunk_by_mut(|a, b| place(a) == place(b)) {
             same.sort_by_key(ToString::to_string);
+        }
+    }
+}
+
+/// The texts of findings up to where the real server goes on with a comparison of its own structs.
+fn without_comparison(body: &mut Value) {
+    let causes = body.pointer("/details/causes").and_then(Value::as_array);
+    let texts = causes
+        .into_iter()
+        .flatten()
+        .filter_map(|cause| cause["message"].as_str());
+    let compared: Vec<(String, usize)> = texts
+        .filter_map(|text| Some((text.to_owned(), text.find("\n@@ ")?)))
+        .collect();
+    for (text, end) in compared {
+        let cut = |whole: &str| whole.replace(&text, &text[..end]);
+        let message = cut(body["message"].as_str().unwrap_or_default());
+        body["message"] = message.into();
+        let causes = body.pointer_mut("/details/causes").and_then(Value::as_array_mut);
+        for cause in causes.into_iter().flatten() {
+            cause["message"] = cut(cause["message"].as_str().unwrap_or_default()).into();
         }
     }
 }
@@ -309,14 +331,13 @@ fn generated(text: &str, sent: &str) -> String {
 }
 
 /// An object or a list in an answer.
-fn object(probe: &Probe, run: &str, mut body: Value) -> Value {
+fn object(probe: &Probe, run: &str, sent: &[u8], mut body: Value) -> Value {
     let Some(kind) = Kind::of(probe.resource) else {
         // Documents of discovery have cases of their own.
         return Value::Null;
     };
     if body["kind"] == "Table" {
-        // The columns of most kinds differ, and so do ages.
-        return body["kind"].clone();
+        return table(kind, probe, run, sent, &body);
     }
     let name = body["kind"].as_str().unwrap_or_default();
     if ![kind.name, "PartialObjectMetadata"].contains(&name.trim_end_matches("List")) {
@@ -334,10 +355,10 @@ fn object(probe: &Probe, run: &str, mut body: Value) -> Value {
             if kind.plural == "events" && is_of_server(name, item) {
                 return false;
             }
-            probe.path.contains("{ns}") || name.strip_prefix(run).is_some_and(|rest| rest.starts_with('-'))
+            is_of_run(probe, run, name)
         });
         for item in items.iter_mut() {
-            single(kind, item);
+            single(kind, sent, item);
         }
         items.sort_by_key(ToString::to_string);
         body["metadata"]["resourceVersion"] = "RV".into();
@@ -352,7 +373,7 @@ fn object(probe: &Probe, run: &str, mut body: Value) -> Value {
     if !any_version {
         return body["kind"].clone();
     }
-    single(kind, &mut body);
+    single(kind, sent, &mut body);
     // A dry run shows the version that it was given.
     if probe.query.iter().any(|pair| pair == "dryRun=All")
         && let Some(metadata) = body["metadata"].as_object_mut()
@@ -360,6 +381,83 @@ fn object(probe: &Probe, run: &str, mut body: Value) -> Value {
         metadata.remove("resourceVersion");
     }
     body
+}
+
+/// Whether an object that a list shows is one of this run, and not another one of the whole cluster.
+fn is_of_run(probe: &Probe, run: &str, name: &str) -> bool {
+    probe.path.contains("{ns}") || name.strip_prefix(run).is_some_and(|rest| rest.starts_with('-'))
+}
+
+/// Columns that tell how long ago something was.
+const AGES: [&str; 7] = [
+    "Age",
+    "Last Seen",
+    "First Seen",
+    "Created At",
+    "Last Schedule",
+    "Duration",
+    "Restarts",
+];
+
+/// A table: its columns and cells, but for those that depend on the time.
+fn table(kind: &Kind, probe: &Probe, run: &str, sent: &[u8], table: &Value) -> Value {
+    if !kind.has_columns {
+        return table["kind"].clone();
+    }
+    let columns = table["columnDefinitions"].as_array().cloned().unwrap_or_default();
+    // What columns are about is told in words that the in-memory server leaves out.
+    let shown: Vec<Value> = columns
+        .iter()
+        .map(|column| serde_json::json!([column["name"], column["type"], column["format"], column["priority"]]))
+        .collect();
+    let rows = table["rows"].as_array().into_iter().flatten().filter_map(|row| {
+        let metadata = &row["object"]["metadata"];
+        // Of metadata alone, or of nothing, events of the server itself cannot be told.
+        let is_known = kind.plural != "events" && is_of_run(probe, run, metadata["name"].as_str().unwrap_or_default());
+        is_known.then(|| cells(&columns, row, sent))
+    });
+    let any_version = probe.query.iter().all(|pair| !pair.starts_with("resourceVersion"));
+    let mut rows: Vec<Value> = if any_version { rows.collect() } else { Vec::new() };
+    rows.sort_by_key(ToString::to_string);
+    serde_json::json!({"kind": "Table", "columns": shown, "rows": rows})
+}
+
+/// The cells of a row without what each server makes anew.
+fn cells(columns: &[Value], row: &Value, sent: &[u8]) -> Value {
+    let mut cells = row["cells"].clone();
+    let prefix = row["object"]["metadata"]["generateName"].as_str().unwrap_or_default();
+    for (column, cell) in columns.iter().zip(cells.as_array_mut().into_iter().flatten()) {
+        let name = column["name"].as_str().unwrap_or_default();
+        let Some(text) = cell.as_str() else { continue };
+        *cell = match name {
+            _ if AGES.contains(&name) => "AGE".into(),
+            "Name" if !prefix.is_empty() && text.starts_with(prefix) => format!("{prefix}*").into(),
+            "Name" if uid(text) == Some(36) => "UID".into(),
+            "Cluster-IP" if is_handed_out(text, sent) => "IP".into(),
+            // Of a port, the part between `:` and `/` is that of the node.
+            "Port(s)" => {
+                let ports = text.split(',').map(|port| match port.split_once(':') {
+                    Some((own, rest)) => match rest.split_once('/') {
+                        Some((node, protocol)) if !contains(sent, node) => format!("{own}:PORT/{protocol}"),
+                        _ => port.to_owned(),
+                    },
+                    None => port.to_owned(),
+                });
+                ports.collect::<Vec<_>>().join(",").into()
+            }
+            _ => masked(text, sent).into(),
+        };
+    }
+    cells
+}
+
+fn contains(sent: &[u8], text: &str) -> bool {
+    sent.windows(text.len().max(1)).any(|part| part == text.as_bytes())
+}
+
+/// Whether an address is one that the server has chosen.
+fn is_handed_out(ip: &str, sent: &[u8]) -> bool {
+    ip.starts_with("10.0.") && !contains(sent, ip)
 }
 
 /// Masks what each server makes anew in the metadata that a patch has copied to another place.
@@ -401,13 +499,8 @@ fn is_of_server(name: &str, event: &Value) -> bool {
     of_time && (of_allocator || event["kind"] == "PartialObjectMetadata")
 }
 
-/// Managed fields without their times, on which the order depends; none of kinds whose defaults are not all filled in, as
-/// who writes owns defaults too.
-fn owners(kind: &Kind, metadata: &mut serde_json::Map<String, Value>) {
-    if !kind.compares_body {
-        metadata.remove("managedFields");
-        return;
-    }
+/// Managed fields without their times, on which the order depends.
+fn owners(metadata: &mut serde_json::Map<String, Value>) {
     let entries = metadata.get_mut("managedFields").and_then(Value::as_array_mut);
     let Some(entries) = entries else { return };
     for entry in entries.iter_mut().filter_map(Value::as_object_mut) {
@@ -420,31 +513,35 @@ fn owners(kind: &Kind, metadata: &mut serde_json::Map<String, Value>) {
     entries.sort_by_key(ToString::to_string);
 }
 
-/// Masks the addresses and ports that services are given, the uids by which jobs find their pods, and since when volumes
-/// and definitions are what they are.
-fn given(kind: &Kind, object: &mut Value) {
+/// Masks the addresses and ports that services are given and have not asked for, the uids by which jobs find their pods, and
+/// since when pods, volumes and definitions are what they are.
+fn given(kind: &Kind, sent: &[u8], object: &mut Value) {
+    let mask_port = |port: &mut Value| {
+        if port.is_number() && !contains(sent, &port.to_string()) {
+            *port = "PORT".into();
+        }
+    };
     match kind.plural {
         "services" => {
             let Some(spec) = object.get_mut("spec") else { return };
-            for (field, mask) in [("clusterIP", "IP"), ("healthCheckNodePort", "PORT")] {
-                let given = spec.get(field);
-                if given.is_some_and(|given| given.as_str().is_none_or(|ip| ip.starts_with("10.0."))) {
-                    spec[field] = mask.into();
+            for place in ["/clusterIP", "/clusterIPs/0"] {
+                if let Some(ip) = spec.pointer_mut(place)
+                    && ip.as_str().is_some_and(|ip| is_handed_out(ip, sent))
+                {
+                    *ip = "IP".into();
                 }
             }
-            if let Some(first) = spec.pointer_mut("/clusterIPs/0")
-                && first.as_str().is_some_and(|ip| ip.starts_with("10.0."))
-            {
-                *first = "IP".into();
+            spec.get_mut("healthCheckNodePort").map(mask_port);
+            let ports = spec.get_mut("ports").and_then(Value::as_array_mut);
+            for port in ports.into_iter().flatten() {
+                port.get_mut("nodePort").map(mask_port);
             }
-            for port in spec
-                .get_mut("ports")
-                .and_then(Value::as_array_mut)
-                .into_iter()
-                .flatten()
-            {
-                if port["nodePort"].is_number() {
-                    port["nodePort"] = "PORT".into();
+        }
+        "pods" => {
+            let conditions = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
+            for condition in conditions.into_iter().flatten() {
+                if condition["reason"] == "SchedulingGated" {
+                    condition["lastTransitionTime"] = "TIME".into();
                 }
             }
         }
@@ -481,19 +578,16 @@ fn given(kind: &Kind, object: &mut Value) {
     }
 }
 
-fn single(kind: &Kind, object: &mut Value) {
-    given(kind, object);
+fn single(kind: &Kind, sent: &[u8], object: &mut Value) {
+    given(kind, sent, object);
     let Some(members) = object.as_object_mut() else { return };
-    if !kind.compares_body {
-        members.retain(|key, _| matches!(key.as_str(), "apiVersion" | "kind" | "metadata"));
-    }
     for (_, value) in members.iter_mut().filter(|(key, _)| *key != "metadata") {
         copied(value);
     }
     let Some(metadata) = members.get_mut("metadata").and_then(Value::as_object_mut) else {
         return;
     };
-    owners(kind, metadata);
+    owners(metadata);
     for (key, mask) in [
         ("uid", "UID"),
         ("resourceVersion", "RV"),
