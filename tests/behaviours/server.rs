@@ -2,6 +2,7 @@
 
 mod apply;
 mod autoscalers;
+mod bootstrap;
 mod compaction;
 mod crd;
 mod crd_life;
