@@ -2,6 +2,7 @@
 
 mod apply;
 mod autoscalers;
+mod bootstrap;
 mod bounds;
 mod compaction;
 mod crd;

@@ -20,8 +20,10 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
+use crate::replica::ServerView;
 use crate::server::FakeApiServer;
 use crate::service::FakeService;
 use patience::Impatient;
@@ -39,8 +41,8 @@ const MAX_CONNECTIONS: usize = if cfg!(test) { 8 } else { 4096 };
 const ACCEPT_FAILURES: u32 = 10;
 
 impl FakeApiServer {
-    /// Serves HTTP on a listener until `shutdown` resolves, then ends the open watches and finishes what is under way,
-    /// for at most two seconds: a client that sends half a request or does not read its answer cannot hold it longer.
+    /// Serves HTTP on a listener until `shutdown` resolves, then ends the watches that were opened through it and finishes what is
+    /// under way, for at most two seconds: a client that sends half a request or does not read its answer cannot hold it longer.
     ///
     /// There is no authentication: use it on loopback only. The same over TLS is `serve_tls` (feature `tls`).
     ///
@@ -60,48 +62,70 @@ impl FakeApiServer {
         listener: TcpListener,
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> io::Result<()> {
-        self.serve_over(listener, shutdown, |stream| async { Ok(stream) }).await
+        serve(self.service(), listener, shutdown, |stream| async { Ok(stream) }).await
     }
+}
 
-    /// Serves connections that `secure` makes of those that are accepted.
-    pub(crate) async fn serve_over<I, F>(
+impl ServerView {
+    /// As [`FakeApiServer::serve`], for clients that happen to be sent to this server of the cluster.
+    ///
+    /// # Guarantees
+    /// As for [`FakeApiServer::serve`]. Views on sockets of their own end each by itself: only the watches of this view are ended.
+    ///
+    /// # Errors
+    /// As for [`FakeApiServer::serve`].
+    ///
+    /// # Cancel safety
+    /// As for [`FakeApiServer::serve`].
+    pub async fn serve(
         &self,
         listener: TcpListener,
         shutdown: impl Future<Output = ()> + Send + 'static,
-        secure: impl Fn(TcpStream) -> F,
-    ) -> io::Result<()>
-    where
-        I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        F: Future<Output = io::Result<I>> + Send + 'static,
-    {
-        let mut shutdown = pin!(shutdown);
-        let graceful = GracefulShutdown::new();
-        // Dropping the set aborts what is in it.
-        let mut connections = JoinSet::new();
-        loop {
-            tokio::select! {
-                biased;
-                () = &mut shutdown => break,
-                Some(ended) = connections.join_next() => report(ended),
-                accepted = accept(&listener), if connections.len() < MAX_CONNECTIONS => {
-                    connections.spawn(connection(secure(accepted?), self.service(), graceful.watcher()));
-                }
-            }
-        }
-        drop(listener);
-        // An open watch would hold its connection, and the shutdown, until it times out.
-        self.close_all_watches();
-        let finish = async {
-            graceful.shutdown().await;
-            while let Some(ended) = connections.join_next().await {
-                report(ended);
-            }
-        };
-        if timeout(GRACE, finish).await.is_err() {
-            connections.shutdown().await;
-        }
-        Ok(())
+    ) -> io::Result<()> {
+        serve(self.service(), listener, shutdown, |stream| async { Ok(stream) }).await
     }
+}
+
+/// Serves connections that `secure` makes of those that are accepted.
+pub(crate) async fn serve<I, F>(
+    service: FakeService,
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+    secure: impl Fn(TcpStream) -> F,
+) -> io::Result<()>
+where
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    F: Future<Output = io::Result<I>> + Send + 'static,
+{
+    let mut shutdown = pin!(shutdown);
+    let graceful = GracefulShutdown::new();
+    // An open watch would hold its connection, and the shutdown, until it times out.
+    let end_of_watches = CancellationToken::new();
+    let service = service.ending_watches(end_of_watches.clone());
+    // Dropping the set aborts what is in it.
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            biased;
+            () = &mut shutdown => break,
+            Some(ended) = connections.join_next() => report(ended),
+            accepted = accept(&listener), if connections.len() < MAX_CONNECTIONS => {
+                connections.spawn(connection(secure(accepted?), service.clone(), graceful.watcher()));
+            }
+        }
+    }
+    drop(listener);
+    end_of_watches.cancel();
+    let finish = async {
+        graceful.shutdown().await;
+        while let Some(ended) = connections.join_next().await {
+            report(ended);
+        }
+    };
+    if timeout(GRACE, finish).await.is_err() {
+        connections.shutdown().await;
+    }
+    Ok(())
 }
 
 /// Serves one connection to its end.

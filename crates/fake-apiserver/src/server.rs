@@ -4,6 +4,7 @@
 //! handle that users clone. Requests come in through [`service`](FakeApiServer::service).
 
 mod activity;
+mod bootstrap;
 mod builder;
 mod introspect;
 mod manifest;

@@ -10,13 +10,14 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::answer::Answer;
-use crate::body::Body;
+use crate::body::{Body, BodyError, Part, Source};
 use crate::faults::{BodyFault, Chunked, FaultySource, Refusal};
 use crate::packed;
 use crate::replica::Replica;
-use crate::request::Request;
+use crate::request::{Request, Verb};
 use crate::route;
 use crate::server::Shared;
 use crate::status::Status;
@@ -33,6 +34,8 @@ pub struct FakeService {
     shared: Arc<Shared>,
     /// The view that is asked; none for the log itself.
     replica: Option<Arc<Replica>>,
+    /// Ends the watches that are opened through this service, cleanly.
+    end_of_watches: Option<CancellationToken>,
 }
 
 /// The client got no answer. Only fault rules cause it.
@@ -49,7 +52,11 @@ pub enum ServiceError {
 
 impl FakeService {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, replica: None }
+        Self {
+            shared,
+            replica: None,
+            end_of_watches: None,
+        }
     }
 
     /// A service that asks a view.
@@ -57,6 +64,16 @@ impl FakeService {
         Self {
             shared,
             replica: Some(replica),
+            end_of_watches: None,
+        }
+    }
+
+    /// The same service, whose watches end when the token says so, after what has happened so far.
+    #[cfg(feature = "http")]
+    pub(crate) fn ending_watches(self, end: CancellationToken) -> Self {
+        Self {
+            end_of_watches: Some(end),
+            ..self
         }
     }
 }
@@ -77,7 +94,7 @@ where
 
     fn call(&mut self, request: http::Request<B>) -> Self::Future {
         let shared = Arc::clone(&self.shared);
-        let replica = self.replica.clone();
+        let (replica, end_of_watches) = (self.replica.clone(), self.end_of_watches.clone());
         Box::pin(async move {
             let _busy = shared.activity.request();
             let (parts, body) = request.into_parts();
@@ -87,7 +104,7 @@ where
                 Ok(bytes) => {
                     request.too_large = bytes.is_none();
                     request.body = bytes.unwrap_or_default();
-                    handle(&shared, &request).await
+                    handle(&shared, &request, end_of_watches).await
                 }
                 Err(status) => {
                     shared.log.push(&request, Some(status.code));
@@ -95,6 +112,21 @@ where
                 }
             }
         })
+    }
+}
+
+/// A watch that ends when it has nothing to say and its server shuts down.
+struct Ending {
+    source: Box<dyn Source>,
+    end: Pin<Box<WaitForCancellationFutureOwned>>,
+}
+
+impl Source for Ending {
+    fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Part, BodyError>>> {
+        match self.source.poll_part(cx) {
+            Poll::Pending => self.end.as_mut().poll(cx).map(|()| None),
+            ready => ready,
+        }
     }
 }
 
@@ -113,7 +145,11 @@ where
     }
 }
 
-async fn handle(shared: &Arc<Shared>, request: &Request) -> Result<http::Response<Body>, ServiceError> {
+async fn handle(
+    shared: &Arc<Shared>,
+    request: &Request,
+    end_of_watches: Option<CancellationToken>,
+) -> Result<http::Response<Body>, ServiceError> {
     let plan = shared.faults.plan(request);
     if !plan.latency.is_zero() {
         tokio::time::sleep(plan.latency).await;
@@ -137,6 +173,15 @@ async fn handle(shared: &Arc<Shared>, request: &Request) -> Result<http::Respons
     if plan.lose_response {
         shared.log.push(request, None);
         return Err(ServiceError::Reset);
+    }
+    if let Some(end) = end_of_watches
+        && request.verb == Verb::Watch
+        && answer.body.known_length().is_none()
+    {
+        answer.body = Body::stream(Ending {
+            source: answer.body.into_source(),
+            end: Box::pin(end.cancelled_owned()),
+        });
     }
     let mut spoils = plan.body;
     if answer.code != 200 {

@@ -26,6 +26,8 @@ type Fields = Map<String, Value>;
 const NETWORK: [u8; 3] = [10, 0, 0];
 /// That of the server's own service.
 const OWN: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+/// The key of that service.
+const OWN_SERVICE: &str = "default/kubernetes";
 const PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 /// How often a random choice is tried before all are tried in turn.
 const TRIES: usize = 64;
@@ -534,7 +536,7 @@ impl Allocator<'_> {
 
     /// Takes something, unless somebody else has it.
     fn claim(&mut self, claim: Claim) -> bool {
-        if claim == Claim::Address(OWN) {
+        if claim == Claim::Address(OWN) && self.key != OWN_SERVICE {
             return false;
         }
         let mut owners = self

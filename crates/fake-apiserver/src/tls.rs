@@ -13,7 +13,10 @@ use rustls::{ServerConfig, crypto::ring};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
+use crate::http_server::serve;
+use crate::replica::ServerView;
 use crate::server::FakeApiServer;
+use crate::service::FakeService;
 
 /// A certificate with its key, and what clients must trust to accept it. A cheap clone.
 #[derive(Clone, Debug)]
@@ -139,10 +142,39 @@ impl FakeApiServer {
         identity: &TlsIdentity,
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> io::Result<()> {
-        let acceptor = TlsAcceptor::from(Arc::clone(&identity.config));
-        self.serve_over(listener, shutdown, |stream| acceptor.accept(stream))
-            .await
+        serve_tls(self.service(), listener, identity, shutdown).await
     }
+}
+
+impl ServerView {
+    /// As [`serve`](Self::serve), over TLS.
+    ///
+    /// # Guarantees
+    /// As for [`FakeApiServer::serve_tls`].
+    ///
+    /// # Errors
+    /// As for [`FakeApiServer::serve_tls`].
+    ///
+    /// # Cancel safety
+    /// As for [`FakeApiServer::serve`].
+    pub async fn serve_tls(
+        &self,
+        listener: TcpListener,
+        identity: &TlsIdentity,
+        shutdown: impl Future<Output = ()> + Send + 'static,
+    ) -> io::Result<()> {
+        serve_tls(self.service(), listener, identity, shutdown).await
+    }
+}
+
+async fn serve_tls(
+    service: FakeService,
+    listener: TcpListener,
+    identity: &TlsIdentity,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    let acceptor = TlsAcceptor::from(Arc::clone(&identity.config));
+    serve(service, listener, shutdown, |stream| acceptor.accept(stream)).await
 }
 
 #[cfg(test)]

@@ -74,8 +74,8 @@ mod tracker;
 mod writer;
 
 pub use kube_client::testing::{
-    EventLog, FakeApiServer, Fault, Rule, RuleHandle, ServerExt, StatusFault, TestClient, Verb, assert_eventually,
-    assert_eventually_within, assert_no_watches,
+    Controller, Cut, EventLog, FakeApiServer, Fault, HoldHandle, OpenWatch, RequestRecord, Rule, RuleHandle, ServerExt,
+    ServerView, StatusFault, TestClient, Verb, assert_eventually, assert_eventually_within, assert_no_watches,
 };
 
 pub use self::tracker::EventTracker;

@@ -51,7 +51,10 @@ mod event_log;
 mod eventually;
 mod server;
 
-pub use fake_apiserver::{Cut, FakeApiServer, Fault, RequestRecord, Rule, RuleHandle, StatusFault, Verb};
+pub use fake_apiserver::{
+    Controller, Cut, FakeApiServer, Fault, HoldHandle, OpenWatch, RequestRecord, Rule, RuleHandle, ServerView,
+    StatusFault, Verb,
+};
 
 pub use self::client::{TestClient, assert_no_watches};
 pub use self::event_log::EventLog;

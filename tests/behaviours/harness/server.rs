@@ -44,7 +44,8 @@ pub(crate) fn unique() -> String {
 impl Server {
     /// An in-memory server of its own, in this process, with no socket.
     pub(crate) fn fake() -> Server {
-        let fake = FakeApiServer::new();
+        let builder = FakeApiServer::builder().bootstrap_objects(true);
+        let fake = builder.build().expect("a server without objects of ours");
         Server {
             client: kube::Client::new(fake.service(), "default"),
             fake: Some(fake),

@@ -113,6 +113,7 @@ fn fail(message: &str) -> ExitCode {
 async fn run(options: &Options) -> Result<(), String> {
     let mut builder = FakeApiServer::builder()
         .seed(options.seed)
+        .bootstrap_objects(true)
         .controllers(options.controllers());
     for path in &options.load {
         builder = load(builder, path)?;

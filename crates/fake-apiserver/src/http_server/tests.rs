@@ -63,6 +63,53 @@ async fn shutdown_ends_an_open_watch_cleanly_and_leaves_no_task() {
     assert_eq!((tasks(), server.open_watches_total()), (0, 0));
 }
 
+/// Sends a GET on a connection of its own; returns all of the answer.
+async fn get(address: std::net::SocketAddr, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: fake\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    String::from_utf8(rest(stream).await).unwrap()
+}
+
+#[tokio::test]
+async fn a_view_is_served_beside_the_server_and_ends_its_own_watches() {
+    // [F22] two servers of one cluster, one of which is behind
+    let server = FakeApiServer::new();
+    let stale = server.view("stale");
+    stale.freeze();
+    let namespace = k8s_openapi::api::core::v1::Namespace {
+        metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
+            name: Some("new".to_owned()),
+            ..Default::default()
+        },
+        ..Default::default()
+    };
+    server.load(&namespace).unwrap();
+    let ((listener, address), (stale_listener, stale_address)) = (listen().await, listen().await);
+    let ((stop, stopped), (stop_stale, stale_stopped)) = (oneshot::channel::<()>(), oneshot::channel::<()>());
+    let client = async {
+        let list = "/api/v1/namespaces?resourceVersion=0";
+        assert!(get(address, list).await.contains(r#""name":"new""#));
+        assert!(!get(stale_address, list).await.contains(r#""name":"new""#));
+        let (watch, stale_watch) = (open_watch(address).await, open_watch(stale_address).await);
+        let views: Vec<_> = server.watches().into_iter().map(|watch| watch.view).collect();
+        assert_eq!(views, [None, Some("stale".to_owned())]);
+        stop_stale.send(()).unwrap();
+        assert!(rest(stale_watch).await.ends_with(b"0\r\n\r\n"), "ended, not broken off");
+        assert_eq!(server.open_watches("namespaces"), 1, "that of the other server goes on");
+        stop.send(()).unwrap();
+        assert!(rest(watch).await.ends_with(b"0\r\n\r\n"));
+    };
+    let (served, stale_served, ()) = tokio::join!(
+        server.serve(listener, async { stopped.await.unwrap() }),
+        stale.serve(stale_listener, async { stale_stopped.await.unwrap() }),
+        client
+    );
+    served.unwrap();
+    stale_served.unwrap();
+    assert_eq!(tasks(), 0);
+}
+
 #[tokio::test]
 async fn shutdown_breaks_off_clients_that_hold_their_connection() {
     let server = FakeApiServer::new();

@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Activity, FakeApiServer, OpenWatches, Options, Shared, manifest};
-use crate::clock::{Clock, Names};
+use super::{Activity, FakeApiServer, OpenWatches, Options, Shared, bootstrap, manifest};
+use crate::clock::{Clock, Names, time_text};
 use crate::codec::{ContentType, FieldValidation, decode};
 use crate::controllers::{self, Controller};
 use crate::crd;
@@ -29,6 +29,7 @@ pub struct Builder {
     max_log: usize,
     max_page: Option<usize>,
     max_requests: usize,
+    bootstrap_objects: bool,
     objects: Vec<Initial>,
     controllers: Vec<Controller>,
 }
@@ -50,6 +51,7 @@ impl Default for Builder {
             max_log: 100_000,
             max_page: None,
             max_requests: 10_000,
+            bootstrap_objects: false,
             objects: Vec::new(),
             controllers: Vec::new(),
         }
@@ -186,6 +188,23 @@ impl Builder {
         Ok(self)
     }
 
+    /// Whether there are the objects from the start that a real server makes of itself: service and service range `kubernetes` with
+    /// the address `10.0.0.1`, the priority classes `system-node-critical` and `system-cluster-critical`, and the owner of what
+    /// namespaces have from the start. The default is that there are not: a test begins with the namespaces and with what it puts
+    /// there. An object that is among those of
+    /// [`object`](Self::object) or [`manifest`](Self::manifest) is as it is given.
+    ///
+    /// ```
+    /// let server = fake_apiserver::FakeApiServer::builder().bootstrap_objects(true).build()?;
+    /// assert!(server.object("services", Some("default"), "kubernetes").is_some());
+    /// # Ok::<(), fake_apiserver::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn bootstrap_objects(mut self, are_there: bool) -> Self {
+        self.bootstrap_objects = are_there;
+        self
+    }
+
     /// Lets the server stand in for a part of a cluster that acts on its own. The default is none: nothing but requests changes
     /// objects.
     ///
@@ -238,15 +257,36 @@ impl Builder {
             Some("Namespace") => 1,
             _ => 2,
         });
+        let bootstraps = self.bootstrap_objects;
         let server = self.bare();
         // Those of the objects are not made beforehand, so that what was read off a cluster can be loaded.
-        let given = |name: &str| {
+        let given = |wanted: &Value| {
+            let namespace = |object: &Value| object["metadata"]["namespace"].as_str().unwrap_or("default").to_owned();
             initial.iter().any(|Initial { object, .. }| {
-                object["kind"] == "Namespace" && object["apiVersion"] == "v1" && object["metadata"]["name"] == name
+                object["kind"] == wanted["kind"]
+                    && object["apiVersion"] == wanted["apiVersion"]
+                    && object["metadata"]["name"] == wanted["metadata"]["name"]
+                    && namespace(object) == namespace(wanted)
             })
         };
-        for namespace in namespaces::INITIAL.into_iter().filter(|name| !given(name)) {
-            server.ensure_namespace(namespace);
+        let now = time_text(server.shared.clock.now());
+        for name in namespaces::INITIAL {
+            let namespace = bootstrap::namespace(name, &now);
+            if given(&namespace) {
+                continue;
+            }
+            if bootstraps {
+                server.load_value(namespace, None)?;
+            } else {
+                server.ensure_namespace(name);
+            }
+        }
+        if bootstraps {
+            for object in bootstrap::objects(&now) {
+                if !given(&object) {
+                    server.load_value(object, None)?;
+                }
+            }
         }
         for Initial { object, place } in initial {
             match place {
@@ -399,6 +439,28 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn what_a_server_makes_of_itself_is_as_it_is_given() {
+        // [F15] the objects of a real server's start, of which one is loaded from elsewhere
+        let of_another_cluster = json!({
+            "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+            "metadata": {"name": "system-node-critical", "labels": {"from": "elsewhere"}}, "value": 2_000_001_000,
+        });
+        let builder = FakeApiServer::builder().bootstrap_objects(true);
+        let server = builder.object(&of_another_cluster).unwrap().build().unwrap();
+        let class = server
+            .object("priorityclasses.scheduling.k8s.io", None, "system-node-critical")
+            .unwrap();
+        assert_eq!(class["metadata"]["labels"], json!({"from": "elsewhere"}));
+        let service = server.object("services", Some("default"), "kubernetes").unwrap();
+        assert_eq!(service["spec"]["clusterIP"], "10.0.0.1");
+        assert!(
+            FakeApiServer::new()
+                .object("services", Some("default"), "kubernetes")
+                .is_none()
+        );
+    }
 
     #[test]
     fn objects_come_in_any_order_and_bring_their_namespaces() {
