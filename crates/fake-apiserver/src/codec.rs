@@ -334,10 +334,10 @@ fn drop_repeated_owners(source: Source, meta: &mut Meta) -> Option<String> {
         is_new
     });
     // The real server looks at a patched object only after admission.
-    let when = if !source.is_request() {
-        " after mutating admission happens"
-    } else {
+    let when = if source.is_request() {
         ""
+    } else {
+        " after mutating admission happens"
     };
     (!repeated.is_empty()).then(|| {
         format!(

@@ -125,7 +125,7 @@ impl Source for Ending {
     fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Part, BodyError>>> {
         match self.source.poll_part(cx) {
             Poll::Pending => self.end.as_mut().poll(cx).map(|()| None),
-            ready => ready,
+            ready @ Poll::Ready(_) => ready,
         }
     }
 }

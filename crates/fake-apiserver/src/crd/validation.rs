@@ -133,14 +133,14 @@ fn validate_spec(spec: &Spec<'_>, errors: &mut Errors) {
     if spec.group.is_empty() {
         errors.required("spec.group", "");
     } else if !wrong.is_empty() {
-        errors.invalid("spec.group", &spec.group, &wrong.join(","));
+        errors.invalid("spec.group", &spec.group, wrong.join(","));
     } else if !spec.group.contains('.') {
         errors.invalid("spec.group", &spec.group, "should be a domain with at least one dot");
     }
     errors.one_of("spec.scope", &spec.scope, ["Cluster", "Namespaced"]);
     for (index, version) in spec.versions.iter().enumerate() {
         if !version.has_schema() {
-            errors.required(&format!("spec.versions[{index}].schema.openAPIV3Schema"), "");
+            errors.required(format!("spec.versions[{index}].schema.openAPIV3Schema"), "");
         }
     }
     versions(spec, errors);
@@ -151,7 +151,7 @@ fn validate_spec(spec: &Spec<'_>, errors: &mut Errors) {
         ("listKind", &spec.names.list_kind),
     ] {
         if name.is_empty() {
-            errors.required(&format!("spec.names.{field}"), "");
+            errors.required(format!("spec.names.{field}"), "");
         }
     }
     names(&spec.names, "spec.names", errors);
@@ -163,11 +163,11 @@ fn versions(spec: &Spec<'_>, errors: &mut Errors) {
     let versions = &spec.versions;
     for (index, version) in versions.iter().enumerate() {
         let field = format!("spec.versions[{index}]");
-        errors.label(&format!("{field}.name"), &version.name);
+        errors.label(format!("{field}.name"), &version.name);
         deprecation(version, &format!("{field}.deprecationWarning"), errors);
         parts::of_version(version, versions, &field, errors);
     }
-    let mut wrong = |what: &str| errors.raw("spec.versions", &parts::dump(versions), what);
+    let mut wrong = |what: &str| errors.raw("spec.versions", parts::dump(versions), what);
     let mut seen = HashSet::new();
     if !versions.iter().all(|version| seen.insert(&version.name)) {
         wrong("must contain unique version names");
@@ -199,32 +199,32 @@ fn deprecation(version: &Version<'_>, field: &str, errors: &mut Errors) {
     }
     if let Some((at, _)) = warning.char_indices().find(|(_, c)| !gotext::is_printable(*c)) {
         let text = "must only contain printable UTF-8 characters; non-printable character found at index";
-        errors.raw(field, &value, &format!("{text} {at}"));
+        errors.raw(field, &value, format!("{text} {at}"));
     }
 }
 
 fn names(names: &AcceptedNames, field: &str, errors: &mut Errors) {
     for (part, name) in [("plural", &names.plural), ("singular", &names.singular)] {
         if !name.is_empty() {
-            errors.label(&format!("{field}.{part}"), name);
+            errors.label(format!("{field}.{part}"), name);
         }
     }
     for (part, name) in [("kind", &names.kind), ("listKind", &names.list_kind)] {
         let wrong = label_1035_errors(&name.to_lowercase());
         if !name.is_empty() && !wrong.is_empty() {
             let text = format!("may have mixed case, but should otherwise match: {}", wrong.join(","));
-            errors.invalid(&format!("{field}.{part}"), name, &text);
+            errors.invalid(format!("{field}.{part}"), name, &text);
         }
     }
     for (index, name) in names.short_names.iter().enumerate() {
-        errors.label(&format!("{field}.shortNames[{index}]"), name);
+        errors.label(format!("{field}.shortNames[{index}]"), name);
     }
     if !names.kind.is_empty() && names.kind == names.list_kind {
         let field = format!("{field}.listKind");
         errors.invalid(&field, &names.list_kind, "kind and listKind may not be the same");
     }
     for (index, name) in names.categories.iter().enumerate() {
-        errors.label(&format!("{field}.categories[{index}]"), name);
+        errors.label(format!("{field}.categories[{index}]"), name);
     }
 }
 
@@ -244,7 +244,7 @@ fn unchanged(spec: &Spec<'_>, old: &Object, errors: &mut Errors) {
         ("names.plural", &spec.names.plural, &old.names.plural, true),
     ] {
         if counts && new != old {
-            errors.invalid(&format!("spec.{field}"), new, "field is immutable");
+            errors.invalid(format!("spec.{field}"), new, "field is immutable");
         }
     }
 }
@@ -276,7 +276,7 @@ fn stored_versions(stored: &[String], versions: &[Version<'_>], errors: &mut Err
                  a storage migration ensures no data remains persisted in {name} and removes {name} from \
                  status.storedVersions"
             );
-            errors.invalid(&format!("{FIELD}[{index}]"), name, &text);
+            errors.invalid(format!("{FIELD}[{index}]"), name, &text);
         }
     }
 }
@@ -323,7 +323,7 @@ fn approval(group: &str, written: &Written<'_>, errors: &mut Errors) {
     let must = format!("protected groups must have approval annotation \"{APPROVED}\"");
     let see = "see https://github.com/kubernetes/enhancements/pull/1111";
     match approval {
-        Approval::Missing => errors.required(&field, &format!("{must}, {see}")),
+        Approval::Missing => errors.required(&field, format!("{must}, {see}")),
         Approval::Invalid => {
             let found = written.new.meta.annotations.get(APPROVED).unwrap_or_default();
             let text = format!("{must} with either a URL or a reason starting with \"unapproved\", {see}");

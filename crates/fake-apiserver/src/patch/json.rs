@@ -144,9 +144,9 @@ pub(super) fn findings(root: Value<'_>) -> Vec<String> {
             } else {
                 seen.push(name);
             }
-            duplicates_below(value, path)
-                .into_iter()
-                .for_each(|text| found.add(text));
+            for text in duplicates_below(value, path) {
+                found.add(text);
+            }
             if found.texts.len() >= MAX_FINDINGS {
                 found.texts.truncate(MAX_FINDINGS);
                 return found.texts;
@@ -348,7 +348,7 @@ fn depth(node: &Node<'_>, visited: &mut usize) -> usize {
     *visited += 1;
     let below = match node {
         Node::Null | Node::Parsed(_) => 0,
-        Node::Object(entries) => entries.iter().map(|(_, node)| depth(node, visited)).max().unwrap_or(0),
+        Node::Object(entries) => entries.values().map(|node| depth(node, visited)).max().unwrap_or(0),
         Node::Array(items) => items.iter().map(|node| depth(node, visited)).max().unwrap_or(0),
     };
     below + 1

@@ -47,7 +47,7 @@ pub(super) fn validate(conversion: Option<&Conversion>, preserves: bool, errors:
     let strategy = format!("{FIELD}.strategy");
     if preserves && conversion.strategy != "None" {
         let text = "must be None if spec.preserveUnknownFields is true";
-        errors.raw(&strategy, &quoted(&conversion.strategy), text);
+        errors.raw(&strategy, quoted(&conversion.strategy), text);
     }
     errors.one_of(&strategy, &conversion.strategy, ["None", "Webhook"]);
     let config = conversion
@@ -98,7 +98,7 @@ fn review_versions(versions: &[String], field: &str, errors: &mut Errors) {
     if !versions.iter().any(|version| REVIEWS.contains(&version.as_str())) {
         let all: Vec<String> = versions.iter().map(|version| quoted(version)).collect();
         let text = format!("must include at least one of {}", REVIEWS.join(", "));
-        errors.raw(field, &format!("[{}]", all.join(",")), &text);
+        errors.raw(field, format!("[{}]", all.join(",")), &text);
     }
 }
 
@@ -119,10 +119,10 @@ fn url(url: &str, field: &str, errors: &mut Errors) {
         None => (None, authority),
     };
     if scheme != "https" {
-        errors.invalid(field, &scheme, &format!("'https' is the only allowed URL scheme{FORM}"));
+        errors.invalid(field, &scheme, format!("'https' is the only allowed URL scheme{FORM}"));
     }
     if host.is_empty() {
-        errors.invalid(field, "", &format!("host must be specified{FORM}"));
+        errors.invalid(field, "", format!("host must be specified{FORM}"));
     }
     if let Some(user) = user {
         errors.invalid(field, user, "user information is not permitted in the URL");
@@ -138,15 +138,15 @@ fn url(url: &str, field: &str, errors: &mut Errors) {
 fn service(service: &Service, field: &str, errors: &mut Errors) {
     // The real server has the two mixed up.
     if service.namespace.is_empty() {
-        errors.required(&format!("{field}.name"), "");
+        errors.required(format!("{field}.name"), "");
     }
     if service.name.is_empty() {
-        errors.required(&format!("{field}.namespace"), "");
+        errors.required(format!("{field}.namespace"), "");
     }
     let port = service.port.unwrap_or(443);
     if !(1..=65535).contains(&port) {
         let text = "port is not valid: must be between 1 and 65535, inclusive";
-        errors.raw(&format!("{field}.port"), &port.to_string(), text);
+        errors.raw(format!("{field}.port"), port.to_string(), text);
     }
     let Some(path) = service.path.as_deref().filter(|path| !matches!(*path, "" | "/")) else {
         return;
@@ -162,11 +162,11 @@ fn service(service: &Service, field: &str, errors: &mut Errors) {
     let rest = path.get(1..).unwrap_or_default();
     for (index, step) in rest.strip_suffix('/').unwrap_or(rest).split('/').enumerate() {
         if step.is_empty() {
-            errors.invalid(&field, path, &format!("segment[{index}] may not be empty"));
+            errors.invalid(&field, path, format!("segment[{index}] may not be empty"));
             continue;
         }
         for text in subdomain_errors(step) {
-            errors.invalid(&field, path, &format!("segment[{index}]: {text}"));
+            errors.invalid(&field, path, format!("segment[{index}]: {text}"));
         }
     }
 }

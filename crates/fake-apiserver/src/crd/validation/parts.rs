@@ -140,7 +140,7 @@ fn subresources(version: &Version<'_>, field: &str, errors: &mut Errors) {
         if path.is_empty() {
             errors.required(&field, "");
         } else if is_simple_path(path, &field, errors) && !path.starts_with(&format!("{below}.")) {
-            errors.invalid(&field, path, &format!("should be a json path under {below}"));
+            errors.invalid(&field, path, format!("should be a json path under {below}"));
         }
     }
     if let Some(path) = scale.selector.filter(|path| !path.is_empty()) {
@@ -150,7 +150,7 @@ fn subresources(version: &Version<'_>, field: &str, errors: &mut Errors) {
             // A pointer to a text, which is shown as JSON.
             errors.raw(
                 &field,
-                &quoted(&path),
+                quoted(&path),
                 "should be a json path under either .spec or .status",
             );
         }
@@ -171,17 +171,17 @@ fn columns(version: &Version<'_>, field: &str, errors: &mut Errors) {
     for (index, column) in columns.iter().enumerate() {
         let field = format!("{field}.additionalPrinterColumns[{index}]");
         if column.name.is_empty() {
-            errors.required(&format!("{field}.name"), "");
+            errors.required(format!("{field}.name"), "");
         }
         let types = format!("must be one of {}", COLUMN_TYPES.join(","));
         if column.kind.is_empty() {
-            errors.required(&format!("{field}.type"), &types);
+            errors.required(format!("{field}.type"), &types);
         } else if !COLUMN_TYPES.contains(&column.kind.as_str()) {
-            errors.invalid(&format!("{field}.type"), &column.kind, &types);
+            errors.invalid(format!("{field}.type"), &column.kind, &types);
         }
         if !column.format.is_empty() && !COLUMN_FORMATS.contains(&column.format.as_str()) {
             let formats = format!("must be one of {}", COLUMN_FORMATS.join(","));
-            errors.invalid(&format!("{field}.format"), &column.format, &formats);
+            errors.invalid(format!("{field}.format"), &column.format, &formats);
         }
         let field = format!("{field}.JSONPath");
         if column.json_path.is_empty() {
@@ -217,7 +217,7 @@ fn selectable_fields(version: &Version<'_>, field: &str, no_schema: Option<&str>
         let (found, of_field) = match path_in(&schema, path, false) {
             Ok(found) => found,
             Err(why) => {
-                errors.invalid(&field, path, &format!("is an invalid path: {why}"));
+                errors.invalid(&field, path, format!("is an invalid path: {why}"));
                 continue;
             }
         };
@@ -230,7 +230,7 @@ fn selectable_fields(version: &Version<'_>, field: &str, no_schema: Option<&str>
             errors.invalid(&field, path, text);
         }
         if !paths.insert(found) {
-            errors.add(ErrorKind::Duplicate, &field, &go_quote(path));
+            errors.add(ErrorKind::Duplicate, &field, go_quote(path));
         }
     }
     if paths.len() > MAX_FIELDS {

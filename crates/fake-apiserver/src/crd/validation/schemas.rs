@@ -44,10 +44,10 @@ pub(super) fn validate(json: &[u8], with_status: bool, path: &str, errors: &mut 
     let path = Place::from(&path);
     if is_too_deep(json) {
         let text = format!("this server takes no schemas that are nested deeper than {MAX_DEPTH} levels");
-        return errors.invalid(&path, "", &text);
+        return errors.invalid(path, "", &text);
     }
     let Some(schema) = ValueSchema::parse(json) else {
-        return errors.invalid(&path, "", "this server cannot read the schema");
+        return errors.invalid(path, "", "this server cannot read the schema");
     };
     let before = errors.count();
     if with_status {
@@ -81,7 +81,7 @@ pub(super) fn validate(json: &[u8], with_status: bool, path: &str, errors: &mut 
     errors.extend(found.of_schema.into_errors());
     errors.extend(found.of_rules.into_errors());
     if let (true, Some(text)) = (errors.count() == before, unsupported) {
-        errors.invalid(&path, "", &text);
+        errors.invalid(path, "", &text);
     }
 }
 
@@ -97,7 +97,7 @@ fn at_root(schema: &ValueSchema, json: &[u8], path: &Place<'_>, errors: &mut Err
                 "only [{}] fields are allowed at the root of the schema if the status subresource is enabled",
                 AT_ROOT.join(" ")
             );
-            return errors.raw(path, &String::from_utf8_lossy(json), &text);
+            return errors.raw(path, String::from_utf8_lossy(json), &text);
         }
     }
 }
@@ -213,7 +213,7 @@ fn is_int_or_string(any_of: &[ValueSchema]) -> bool {
 fn structure(schema: &ValueSchema, level: Level, path: &Place<'_>, errors: &mut Errors) {
     let at = |name: &'static str| path.field(name);
     if schema.kind == "array" && schema.items.is_none() {
-        errors.required(&at("items"), "must be specified");
+        errors.required(at("items"), "must be specified");
     }
     if let Some(item) = schema.item() {
         structure(item, Level::Item, &at("items"), errors);
@@ -222,7 +222,7 @@ fn structure(schema: &ValueSchema, level: Level, path: &Place<'_>, errors: &mut 
         structure(property, Level::Field, &path.field("properties").entry(name), errors);
     }
     if schema.additional_properties.is_some() && level == Level::Root {
-        errors.forbidden(&at("additionalProperties"), "must not be used at the root");
+        errors.forbidden(at("additionalProperties"), "must not be used at the root");
     }
     if let Some(value) = schema.value() {
         structure(value, Level::Field, &at("additionalProperties"), errors);
@@ -233,7 +233,7 @@ fn structure(schema: &ValueSchema, level: Level, path: &Place<'_>, errors: &mut 
     ] {
         if schema.int_or_string && has {
             let text = "must be false if x-kubernetes-int-or-string is true";
-            errors.raw(&at(name), "true", text);
+            errors.raw(at(name), "true", text);
         }
     }
     let skips_any = is_int_or_string(&schema.any_of);
@@ -264,7 +264,7 @@ fn structure(schema: &ValueSchema, level: Level, path: &Place<'_>, errors: &mut 
     if schema.embedded && !schema.preserves() && schema.properties.is_empty() {
         let text = "must not be empty if x-kubernetes-embedded-resource is true without \
                     x-kubernetes-preserve-unknown-fields";
-        errors.required(&at("properties"), text);
+        errors.required(at("properties"), text);
     }
 }
 
@@ -273,9 +273,9 @@ fn of_type(schema: &ValueSchema, level: Level, path: &Place<'_>, errors: &mut Er
     if schema.embedded && schema.kind != "object" {
         let text = "must be object if x-kubernetes-embedded-resource is true";
         if schema.kind.is_empty() {
-            errors.required(&field, text);
+            errors.required(field, text);
         } else {
-            errors.invalid(&field, &schema.kind, text);
+            errors.invalid(field, &schema.kind, text);
         }
     } else if schema.kind.is_empty() && !schema.int_or_string && !schema.preserves() {
         let text = match level {
@@ -283,14 +283,14 @@ fn of_type(schema: &ValueSchema, level: Level, path: &Place<'_>, errors: &mut Er
             Level::Item => "must not be empty for specified array items",
             Level::Field => "must not be empty for specified object fields",
         };
-        errors.required(&field, text);
+        errors.required(field, text);
     }
     if schema.embedded && schema.additional_properties.is_some() {
         let text = "must not be used if x-kubernetes-embedded-resource is set";
         errors.forbidden(format_args!("{path}.additionalProperties"), text);
     }
     if level == Level::Root && !schema.kind.is_empty() && schema.kind != "object" {
-        errors.invalid(&field, &schema.kind, "must be object at the root");
+        errors.invalid(field, &schema.kind, "must be object at the root");
     }
 }
 
@@ -381,7 +381,7 @@ fn nested(schema: &ValueSchema, skips_any: bool, path: &Place<'_>, errors: &mut 
         ("x-kubernetes-validations", !schema.rules.is_empty(), "must be empty"),
     ] {
         if has {
-            errors.forbidden(format_args!("{path}.{name}"), &format!("{text} to be structural"));
+            errors.forbidden(format_args!("{path}.{name}"), format!("{text} to be structural"));
         }
     }
     if schema.properties.contains_key("metadata") {
@@ -442,7 +442,7 @@ fn defaults(schema: &ValueSchema, path: &Place<'_>, budget: &mut Budget, errors:
         let value = tape.root();
         let unknown = unknown_in(schema, value);
         if matches!(&unknown, Ok(unknown) if !unknown.is_empty()) {
-            errors.raw(&field, shown(default.text()), "must not have unknown fields");
+            errors.raw(field, shown(default.text()), "must not have unknown fields");
         }
         let mut found = match unknown {
             Err(text) => vec![FieldError::new(ErrorKind::Invalid, field.to_string(), &text)],
@@ -514,10 +514,10 @@ fn openapi<'p>(schema: &ValueSchema, path: &'p Place<'p>, walk: &Walk<'p>, is_ro
 fn keywords_of(schema: &ValueSchema, path: &Place<'_>, walk: &Walk<'_>, errors: &mut Errors) {
     let at = |name: &'static str| path.field(name);
     if !schema.kind.is_empty() && !TYPES.contains(&schema.kind.as_str()) {
-        errors.not_supported(&at("type"), &schema.kind, &TYPES);
+        errors.not_supported(at("type"), &schema.kind, &TYPES);
     }
     if let (true, Err(why)) = (schema.fallback().is_some(), &walk.defaults) {
-        errors.forbidden(&at("default"), &format!("must not be set {why}"));
+        errors.forbidden(at("default"), format!("must not be set {why}"));
     }
     for (name, has) in [
         ("id", !schema.id.is_empty()),
@@ -528,19 +528,19 @@ fn keywords_of(schema: &ValueSchema, path: &Place<'_>, walk: &Walk<'_>, errors: 
         ("$ref", schema.reference.is_some()),
     ] {
         if has {
-            errors.forbidden(&at(name), &format!("{name} is not supported"));
+            errors.forbidden(at(name), format!("{name} is not supported"));
         }
     }
     if schema.kind == "null" {
         let text = "type cannot be set to null, use nullable as an alternative";
-        errors.forbidden(&at("type"), text);
+        errors.forbidden(at("type"), text);
     }
     if matches!(&schema.items, Some(Items::Many(items)) if !items.is_empty()) {
-        errors.forbidden(&at("items"), "items must be a schema object and not an array");
+        errors.forbidden(at("items"), "items must be a schema object and not an array");
     }
     if walk.in_metadata && schema.embedded {
         let text = "must not be used inside of resource meta";
-        errors.forbidden(&at("x-kubernetes-embedded-resource"), text);
+        errors.forbidden(at("x-kubernetes-embedded-resource"), text);
     }
 }
 
@@ -551,7 +551,7 @@ fn below<'p>(schema: &ValueSchema, path: &'p Place<'p>, walk: &Walk<'p>, is_root
         let says_more = !matches!(additional, Additional::Any(true));
         if !schema.properties.is_empty() && says_more {
             let text = "additionalProperties and properties are mutual exclusive";
-            found.of_schema.forbidden(&at("additionalProperties"), text);
+            found.of_schema.forbidden(at("additionalProperties"), text);
         }
     }
     if let Some(value) = schema.value() {
@@ -614,20 +614,20 @@ fn extensions(schema: &ValueSchema, path: &Place<'_>, errors: &mut Errors) {
     let at = |name: &'static str| path.field(name);
     if schema.preserves == Some(false) {
         let text = "must be true or undefined";
-        errors.raw(&at("x-kubernetes-preserve-unknown-fields"), "false", text);
+        errors.raw(at("x-kubernetes-preserve-unknown-fields"), "false", text);
     }
     let of_type = |wanted: &str, extension: &str, errors: &mut Errors| {
         let text = format!("must be {wanted} if {extension} is specified");
         if schema.kind.is_empty() {
-            errors.required(&at("type"), &text);
+            errors.required(at("type"), &text);
         } else if schema.kind != wanted {
-            errors.invalid(&at("type"), &schema.kind, &text);
+            errors.invalid(at("type"), &schema.kind, &text);
         }
     };
     if let Some(kind) = &schema.map_type {
         of_type("object", "x-kubernetes-map-type", errors);
         if !matches!(kind.as_str(), "atomic" | "granular") {
-            errors.not_supported(&at("x-kubernetes-map-type"), kind, &["atomic", "granular"]);
+            errors.not_supported(at("x-kubernetes-map-type"), kind, &["atomic", "granular"]);
         }
     }
     let Some(kind) = &schema.list_type else { return };
@@ -640,17 +640,17 @@ fn extensions(schema: &ValueSchema, path: &Place<'_>, errors: &mut Errors) {
         let value = item.list_type.as_deref().map_or("null".to_owned(), quoted);
         match item.kind.as_str() {
             "array" if item.list_type.as_deref().is_some_and(|kind| kind != "atomic") => {
-                errors.raw(&at("items.x-kubernetes-list-type"), &value, text);
+                errors.raw(at("items.x-kubernetes-list-type"), &value, text);
             }
             "object" if item.map_type.as_deref() != Some("atomic") => {
                 // The real server shows the type of the list here.
-                errors.raw(&at("items.x-kubernetes-map-type"), &value, text);
+                errors.raw(at("items.x-kubernetes-map-type"), &value, text);
             }
             _ => {}
         }
     }
     if !matches!(kind.as_str(), "atomic" | "set" | "map") {
-        errors.not_supported(&at("x-kubernetes-list-type"), kind, &["atomic", "set", "map"]);
+        errors.not_supported(at("x-kubernetes-list-type"), kind, &["atomic", "set", "map"]);
     }
 }
 
@@ -662,26 +662,26 @@ fn list_keys(schema: &ValueSchema, path: &Place<'_>, errors: &mut Errors) {
     if !schema.list_keys.is_empty() {
         let text = "must be map if x-kubernetes-list-map-keys is non-empty";
         match schema.list_type.as_deref() {
-            None => errors.required(&at("x-kubernetes-list-type"), text),
+            None => errors.required(at("x-kubernetes-list-type"), text),
             Some("map") => {}
-            Some(kind) => errors.invalid(&at("x-kubernetes-list-type"), kind, text),
+            Some(kind) => errors.invalid(at("x-kubernetes-list-type"), kind, text),
         }
     }
     let of_keys = at("x-kubernetes-list-map-keys");
     let mut seen = HashSet::new();
     if schema.list_type.as_deref() == Some("map") {
         if schema.list_keys.is_empty() {
-            errors.required(&of_keys, "must not be empty if x-kubernetes-list-type is map");
+            errors.required(of_keys, "must not be empty if x-kubernetes-list-type is map");
         }
         match (&schema.items, schema.item()) {
-            (None, _) => errors.required(&at("items"), "must have a schema if x-kubernetes-list-type is map"),
+            (None, _) => errors.required(at("items"), "must have a schema if x-kubernetes-list-type is map"),
             (_, None) => {
                 let text = "must only have a single schema if x-kubernetes-list-type is map";
-                errors.raw(&at("items"), "{}", text);
+                errors.raw(at("items"), "{}", text);
             }
             (_, Some(item)) if item.kind != "object" => {
                 let text = "must be object if parent array's x-kubernetes-list-type is map";
-                errors.invalid(&at("items.type"), &item.kind, text);
+                errors.invalid(at("items.type"), &item.kind, text);
             }
             (_, Some(item)) => {
                 for key in &schema.list_keys {
@@ -692,10 +692,10 @@ fn list_keys(schema: &ValueSchema, path: &Place<'_>, errors: &mut Errors) {
                             errors.invalid(field, &item.kind, text);
                         }
                         Some(_) => {}
-                        None => errors.raw(&of_keys, &keys, "entries must all be names of item properties"),
+                        None => errors.raw(of_keys, &keys, "entries must all be names of item properties"),
                     }
                     if !seen.insert(key) {
-                        errors.raw(&of_keys, &keys, "must not contain duplicate entries");
+                        errors.raw(of_keys, &keys, "must not contain duplicate entries");
                     }
                 }
             }
@@ -748,18 +748,18 @@ fn expressions(schema: &ValueSchema, path: &Place<'_>, is_root: bool, walk: &Wal
                 } else {
                     prefix
                 };
-                errors.raw(&field, &dumped(rule), &format!("{prefix}{}", refusal.text));
+                errors.raw(field, dumped(rule), format!("{prefix}{}", refusal.text));
                 continue;
             }
         };
         if compiled.uses_old {
             if let Some(from) = &walk.uncorrelated {
                 let text = format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {from}");
-                errors.invalid(&at("rule"), &rule.rule, &text);
+                errors.invalid(at("rule"), &rule.rule, &text);
             }
         } else if let Some(optional) = rule.optional_old_self {
             let text = "may not be set if oldSelf is not used in rule";
-            errors.raw(&at("optionalOldSelf"), &optional.to_string(), text);
+            errors.raw(at("optionalOldSelf"), optional.to_string(), text);
         }
     }
 }
@@ -793,34 +793,34 @@ fn rules(schema: &ValueSchema, path: &Place<'_>, errors: &mut Errors) {
         let at = |name: &'static str| of_rule.field(name);
         let message = rule.message.trim();
         if rule.rule.trim().is_empty() {
-            errors.required(&at("rule"), "rule is not specified");
+            errors.required(at("rule"), "rule is not specified");
         } else if !rule.message.is_empty() && message.is_empty() {
-            errors.invalid(&at("message"), &rule.message, "must be non-empty if specified");
+            errors.invalid(at("message"), &rule.message, "must be non-empty if specified");
         } else if has_lines(message) {
-            errors.invalid(&at("message"), &rule.message, "must not contain line breaks");
+            errors.invalid(at("message"), &rule.message, "must not contain line breaks");
         } else if has_lines(rule.rule.trim()) && message.is_empty() {
-            errors.required(&at("message"), "message must be specified if rule contains line breaks");
+            errors.required(at("message"), "message must be specified if rule contains line breaks");
         }
         if !rule.message_expression.is_empty() && rule.message_expression.trim().is_empty() {
             errors.required(
-                &at("messageExpression"),
+                at("messageExpression"),
                 "messageExpression must be non-empty if specified",
             );
         }
         if let Some(reason) = rule.reason.as_deref().filter(|reason| !REASONS.contains(reason)) {
-            errors.not_supported(&at("reason"), reason, &REASONS);
+            errors.not_supported(at("reason"), reason, &REASONS);
         }
         if rule.field_path.is_empty() {
             continue;
         }
         if rule.field_path.trim().is_empty() {
-            errors.invalid(&at("fieldPath"), &rule.field_path, "must be non-empty if specified");
+            errors.invalid(at("fieldPath"), &rule.field_path, "must be non-empty if specified");
         }
         if has_lines(&rule.field_path) {
-            errors.invalid(&at("fieldPath"), &rule.field_path, "must not contain line breaks");
+            errors.invalid(at("fieldPath"), &rule.field_path, "must not contain line breaks");
         }
         if path_in(schema, &rule.field_path, true).is_err() {
-            errors.invalid(&at("fieldPath"), &rule.field_path, "must be a valid path");
+            errors.invalid(at("fieldPath"), &rule.field_path, "must be a valid path");
         }
     }
 }

@@ -99,7 +99,8 @@ impl Change {
     fn expression(&mut self, expression: &mut IdedExpr, part: usize) {
         self.parts[part].size += EACH;
         match &mut expression.expr {
-            Expr::Unspecified | Expr::Literal(_) => {}
+            // Structures are refused before.
+            Expr::Unspecified | Expr::Literal(_) | Expr::Struct(_) => {}
             Expr::Ident(name) => self.variable(vec![name.clone()], part),
             Expr::Select(select) => match path_of(select) {
                 // A chain of selections from a variable is charged as one.
@@ -124,7 +125,6 @@ impl Change {
                     }
                 }
             }
-            Expr::Struct(_) => {} // refused before
             Expr::Comprehension(all) => self.comprehension(all, part),
         }
     }
