@@ -64,7 +64,7 @@ fn texts_that_are_read() {
         yaml(&body).unwrap();
     });
     grows("deep YAML", |size| {
-        drop(yaml(&format!("{}{}", "[".repeat(size), "]".repeat(size))))
+        drop(yaml(&format!("{}{}", "[".repeat(size), "]".repeat(size))));
     });
     grows("aliases of YAML", |size| {
         let aliases = list(size, |_| "*a".to_owned());

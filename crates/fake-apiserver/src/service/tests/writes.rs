@@ -10,7 +10,7 @@ use crate::FakeApiServer;
 const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 
-fn job(metadata: Value) -> Value {
+fn job(metadata: &Value) -> Value {
     let template = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
     json!({"metadata": metadata, "spec": {"template": template}})
 }
@@ -18,9 +18,9 @@ fn job(metadata: Value) -> Value {
 /// Creates a job of a name, and then one whose name is generated, which this returns.
 async fn generated_after(name: &str) -> Value {
     let fake = FakeApiServer::builder().seed(7).build().unwrap();
-    let (code, _) = call(&fake, "POST", JOBS, job(json!({"name": name}))).await;
+    let (code, _) = call(&fake, "POST", JOBS, job(&json!({"name": name}))).await;
     assert_eq!(code, 201);
-    let (code, created) = call(&fake, "POST", JOBS, job(json!({"generateName": "a-"}))).await;
+    let (code, created) = call(&fake, "POST", JOBS, job(&json!({"generateName": "a-"}))).await;
     assert_eq!(code, 201, "{created}");
     created
 }
