@@ -65,7 +65,7 @@ async fn rules_that_cost_too_much_are_stopped(server: Server) {
     );
     for (length, why) in [(900, stopped.as_str()), (10, "Invalid value: never told")] {
         let answer = post(length).await;
-        let causes = [("FieldValueInvalid", why, "spec")];
+        let causes = [("FieldValueInvalid", "spec", why)];
         answer.invalid(&kind.group, "Widget", "a", &causes);
     }
     post(0).await.created();
