@@ -187,6 +187,8 @@ impl View {
         let is_table = self.representation.is_table();
         Encoding {
             api_version: Arc::clone(&self.api_version),
+            // A changed schema shows what was stored before in another form.
+            definition: self.resource.defined.as_ref().map_or(0, |defined| defined.number),
             form: (self.representation.number() * 2 + u8::from(is_table && first)) * 3 + event as u8,
             // Ages in tables are in seconds.
             at: if is_table { self.now.as_second() } else { 0 },

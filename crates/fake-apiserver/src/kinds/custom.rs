@@ -8,8 +8,8 @@ use super::{
     TableColumn, Verb, Verbs,
 };
 
-/// The resource of one version.
-pub(super) fn resource(custom: &CustomResource, version: &CustomVersion) -> Resource {
+/// The resource of one version; `number` is that of the definition.
+pub(super) fn resource(custom: &CustomResource, version: &CustomVersion, number: u64) -> Resource {
     let owned = |names: &[String]| names.iter().cloned().map(Name::Owned).collect();
     let mut subresources = Vec::new();
     let verbs = Verbs::of(&[Verb::Get, Verb::Patch, Verb::Update]);
@@ -49,6 +49,7 @@ pub(super) fn resource(custom: &CustomResource, version: &CustomVersion) -> Reso
         deprecation: version.deprecation.clone().map(Name::Owned),
         schema: Schema::Schemaless,
         defined: Some(Arc::new(Defined {
+            number,
             shape: Arc::clone(&version.shape),
             stored: Arc::clone(&custom.stored),
             shows_stored: version.shape.is_same(&custom.stored),

@@ -69,6 +69,8 @@ impl Group {
 #[derive(Debug)]
 pub(crate) struct Kinds {
     groups: Vec<Group>,
+    /// How many changes there have been.
+    changes: u64,
 }
 
 impl Kinds {
@@ -114,6 +116,7 @@ impl Registry {
         Self {
             current: RwLock::new(Arc::new(Kinds {
                 groups: builtin::groups(),
+                changes: 0,
             })),
         }
     }
@@ -125,10 +128,10 @@ impl Registry {
 
     /// Serves a custom resource, in place of an earlier definition of the same `plural.group`.
     pub(crate) fn install(&self, custom: &CustomResource) {
-        self.change(|groups| {
+        self.change(|groups, number| {
             remove(groups, &custom.group, &custom.plural);
             for version in &custom.versions {
-                add(groups, Arc::new(custom::resource(custom, version)));
+                add(groups, Arc::new(custom::resource(custom, version, number)));
             }
         });
     }
@@ -136,16 +139,18 @@ impl Registry {
     /// Serves a custom resource no more. Returns whether there was one. Built-in kinds stay.
     pub(crate) fn uninstall(&self, group: &str, plural: &str) -> bool {
         let mut removed = false;
-        self.change(|groups| removed = remove(groups, group, plural));
+        self.change(|groups, _| removed = remove(groups, group, plural));
         removed
     }
 
-    /// Replaces the snapshot. Writers are ordered by the lock, so that no change is lost.
-    fn change(&self, change: impl FnOnce(&mut Vec<Group>)) {
+    /// Replaces the snapshot; `change` is told the number of the change. Writers are ordered by the lock, so that no
+    /// change is lost.
+    fn change(&self, change: impl FnOnce(&mut Vec<Group>, u64)) {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         let mut groups = current.groups.clone();
-        change(&mut groups);
-        *current = Arc::new(Kinds { groups });
+        let changes = current.changes + 1;
+        change(&mut groups, changes);
+        *current = Arc::new(Kinds { groups, changes });
     }
 }
 
@@ -225,6 +230,8 @@ fn version_priority(version: &str) -> Option<(u8, u32, u32)> {
 mod tests {
     use super::*;
     use crate::kinds::{DeleteReturns, GenerationMode, Propagation, StorageId, Verb};
+    use crate::negotiate::Representation;
+    use crate::view::{EventType, View};
 
     fn widgets(versions: &[&str]) -> CustomResource {
         CustomResource {
@@ -311,6 +318,32 @@ mod tests {
                 .finalizers_on_create,
             ["kubernetes.io/pvc-protection"]
         );
+    }
+
+    #[test]
+    fn registry_gives_each_change_of_a_definition_encoded_events_of_its_own() {
+        let registry = Registry::new();
+        let view = || {
+            let resource = registry.snapshot().resource("example.com", "v1", "widgets").cloned();
+            View::new(resource.unwrap(), Representation::Full, jiff::Timestamp::UNIX_EPOCH)
+        };
+        registry.install(&widgets(&["v1"]));
+        let first = view();
+        let encoding = |view: &View| view.encoding(EventType::Added, false);
+        // What happens to others does not matter to watches of this one: they share what is encoded.
+        let mut other = widgets(&["v1"]);
+        other.plural = "gizmos".into();
+        registry.install(&other);
+        registry.uninstall("example.com", "gizmos");
+        assert_eq!(encoding(&view()), encoding(&first));
+        // The same version by another schema may prune and default differently.
+        registry.install(&widgets(&["v1"]));
+        let second = view();
+        assert_ne!(encoding(&second), encoding(&first));
+        registry.uninstall("example.com", "widgets");
+        registry.install(&widgets(&["v1"]));
+        assert_ne!(encoding(&view()), encoding(&first));
+        assert_ne!(encoding(&view()), encoding(&second));
     }
 
     #[test]

@@ -143,6 +143,8 @@ impl Structures {
 /// What a definition says of the objects of a version.
 #[derive(Debug, Clone)]
 pub(crate) struct Defined {
+    /// The place of the definition among all that the server has ever installed, from 1: each change of one has its own.
+    pub(crate) number: u64,
     /// The form in which the version shows objects.
     pub(crate) shape: Arc<Shape>,
     /// The form in which they are stored.

@@ -6,11 +6,14 @@ use bytes::Bytes;
 
 use super::{ResourceId, Revision};
 
-/// Names one encoded form of an event: what the watch event says, for which API version, in which representation.
+/// Names one encoded form of an event: what the watch event says, for which API version as it was defined when the watch
+/// began, in which representation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Encoding {
     /// The API version of the watch.
     pub(crate) api_version: Arc<str>,
+    /// Which definition of the resource the watch shows objects by.
+    pub(crate) definition: u64,
     /// Event type and representation, as one number.
     pub(crate) form: u8,
     /// The second in which it is shown, where that makes a difference.
@@ -20,7 +23,7 @@ pub(crate) struct Encoding {
 impl Encoding {
     /// Whether the two are the same but for the time.
     fn is_form_of(&self, other: &Self) -> bool {
-        self.form == other.form && self.api_version == other.api_version
+        self.form == other.form && self.definition == other.definition && self.api_version == other.api_version
     }
 }
 

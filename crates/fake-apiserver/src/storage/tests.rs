@@ -419,6 +419,7 @@ fn event_is_encoded_once_per_form() {
     };
     let encoding_at = |form, at| Encoding {
         api_version: "v1".into(),
+        definition: 0,
         form,
         at,
     };
