@@ -327,7 +327,7 @@ impl<T> Storage<T> {
                 Change::Delete if old.is_none() => return Ok(Outcome::Kept(None)),
                 Change::Delete => None,
             };
-            let (wake, compacted, rv) = {
+            let (wake, compacted, rv, awaited) = {
                 let mut state = self.write_state();
                 let oldest = state.compacted;
                 let Some(rv) = state.commit(resource, key, old.as_ref(), new.as_ref()) else {
@@ -340,9 +340,10 @@ impl<T> Storage<T> {
                     Vec::new()
                 };
                 self.times.committed(rv, state.compacted);
-                self.publish(&state, rv);
-                (wake, compacted, rv)
+                let awaited = self.publish(&state, rv);
+                (wake, compacted, rv, awaited)
             };
+            self.announce(awaited);
             wake.send();
             send_all(compacted);
             return Ok(match (new, old) {
@@ -450,29 +451,29 @@ impl<T> Storage<T> {
     /// Goes back to the state at `rv`: what was written later is gone, its revisions will be given out again, and every
     /// watch ends. False, and nothing happens, if that state is not known any more or not yet.
     pub(crate) fn restore(&self, rv: Revision) -> bool {
-        let wakes = {
+        let (wakes, awaited) = {
             let mut state = self.write_state();
             if !state.restore(rv) {
                 return false;
             }
             self.times.restored(rv);
-            self.publish(&state, rv);
-            state.wakes()
+            (state.wakes(), self.publish(&state, rv))
         };
+        self.announce(awaited);
         send_all(wakes);
         true
     }
 
     /// The next commit gets a revision that is higher by `revisions`, and nothing before now is remembered.
     pub(crate) fn skip(&self, revisions: Revision) {
-        let wakes = {
+        let (wakes, awaited) = {
             let mut state = self.write_state();
             state.rv += revisions;
             let rv = state.rv;
             state.compact(rv);
-            self.publish(&state, rv);
-            state.wakes()
+            (state.wakes(), self.publish(&state, rv))
         };
+        self.announce(awaited);
         send_all(wakes);
     }
 
@@ -515,14 +516,22 @@ impl<T> Storage<T> {
         self.advanced.subscribe()
     }
 
-    /// Makes a revision the current one. Inside the lock, so that it goes backwards for no reader, and nobody begins to wait
-    /// between the question whether somebody does and the answer: to wake nobody costs more than the rest.
-    fn publish(&self, _locked: &RwLockWriteGuard<'_, State<T>>, rv: Revision) {
-        let is_awaited = self.revision.receiver_count() > 0;
+    /// Makes a revision the current one, and says whether somebody waits for that. Inside the lock, so that it goes backwards for
+    /// no reader, and nobody begins to wait between the question and the answer: to wake nobody costs more than the rest.
+    #[must_use]
+    fn publish(&self, _locked: &RwLockWriteGuard<'_, State<T>>, rv: Revision) -> Awaited {
         self.revision.send_if_modified(|current| {
             *current = rv;
-            is_awaited
+            false
         });
+        Awaited(self.revision.receiver_count() > 0)
+    }
+
+    /// Wakes who waits for any commit. Outside the lock: what is woken is not ours.
+    fn announce(&self, awaited: Awaited) {
+        if awaited.0 {
+            self.revision.send_modify(|_| ());
+        }
         self.advanced.send();
     }
 
@@ -564,13 +573,17 @@ impl<T> Storage<T> {
         let wakes = {
             let mut state = self.write_state();
             state.compact(rv);
-            // Whoever waits to get somewhere may be there by that, or have lost its place.
-            self.advanced.send();
             state.wakes()
         };
+        // Whoever waits to get somewhere may be there by that, or have lost its place.
+        self.advanced.send();
         send_all(wakes);
     }
 }
+
+/// Whether somebody waits for commits of whatever resource.
+#[derive(Clone, Copy, Debug)]
+struct Awaited(bool);
 
 /// Wakes the watches of resources.
 fn send_all(wakes: Vec<Signal>) {

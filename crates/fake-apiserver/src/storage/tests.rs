@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::future::Future as _;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Wake, Waker};
 use std::thread;
 
 use super::*;
@@ -481,4 +484,50 @@ fn skipped_revisions_are_never_given_out_and_forget_the_past() {
         ReadError::Compacted { oldest: first + 100 }
     );
     assert_eq!(put(&log, pods, "a", "2"), first + 101);
+}
+
+/// Looks, whenever it is woken, whether the log can be asked.
+struct Asking {
+    log: Arc<Log>,
+    woken: AtomicUsize,
+    locked_out: AtomicUsize,
+}
+
+impl Wake for Asking {
+    fn wake(self: Arc<Self>) {
+        self.woken.fetch_add(1, Ordering::SeqCst);
+        if self.log.state.try_read().is_err() {
+            self.locked_out.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}
+
+#[test]
+fn who_is_woken_may_ask_the_log() {
+    // A waker is code of whoever waits: no lock is held while it runs.
+    let log = Arc::new(Log::new(100));
+    let id = log.add_resource(true);
+    let asking = Arc::new(Asking {
+        log: Arc::clone(&log),
+        woken: AtomicUsize::new(0),
+        locked_out: AtomicUsize::new(0),
+    });
+    let waker = Waker::from(Arc::clone(&asking));
+    let mut cx = Context::from_waker(&waker);
+    let changes: [&dyn Fn(); 4] = [
+        &|| assert_eq!(put(&log, id, "a", "1"), 1),
+        &|| log.compact(1),
+        &|| log.skip(10),
+        &|| assert!(log.restore(log.current())),
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        let (mut commits, mut advances) = (log.commits(), log.advances());
+        let mut waits = (Box::pin(commits.changed()), Box::pin(advances.changed()));
+        assert!(waits.0.as_mut().poll(&mut cx).is_pending());
+        assert!(waits.1.as_mut().poll(&mut cx).is_pending());
+        let before = asking.woken.load(Ordering::SeqCst);
+        change();
+        assert!(asking.woken.load(Ordering::SeqCst) > before, "change {number} wakes");
+        assert_eq!(asking.locked_out.load(Ordering::SeqCst), 0, "change {number}");
+    }
 }
