@@ -234,6 +234,39 @@ async fn field_selectors_choose_objects(server: Server) {
     assert_eq!(names(&server.get(&namespace.at(&both)).await.ok()), "b,d");
 }
 
+// [F3] [F17] the fields of custom kinds have the names of their paths, also where built-in kinds mean something else by a name
+async fn selects_fields_of_custom_kinds_by_their_paths(server: Server) {
+    let namespace = server.namespace().await;
+    let kind = CustomKind::register(&server, |definition| {
+        let (text, number) = (json!({"type": "string"}), json!({"type": "integer"}));
+        let version = &mut definition["spec"]["versions"][0];
+        version["schema"]["openAPIV3Schema"] = json!({"type": "object", "properties": {
+            "source": text,
+            "spec": {"type": "object", "properties": {"host": text}},
+            "status": {"type": "object", "properties": {"replicas": number, "successful": number}},
+        }});
+        let paths = [".source", ".spec.host", ".status.replicas", ".status.successful"];
+        version["selectableFields"] = paths.map(|path| json!({"jsonPath": path})).into_iter().collect();
+    })
+    .await;
+    let object = kind.object("a", &json!({"source": "x", "spec": {"host": "red"}}));
+    server.post(&kind.at(&namespace, ""), &object).await.created();
+    for (selector, expected) in [
+        ("spec.host=red", "a"),
+        ("spec.host!=red", ""),
+        ("spec.host=", ""),
+        ("source=x", "a"),
+        ("source!=x", ""),
+        ("status.replicas=0", ""),
+        ("status.replicas=", "a"),
+        ("status.successful=0", ""),
+        ("status.successful=", "a"),
+    ] {
+        let path = kind.at(&namespace, &format!("?fieldSelector={}", escape(selector)));
+        assert_eq!(names(&server.get(&path).await.ok()), expected, "{selector:?}");
+    }
+}
+
 // [F3] malformed and unknown field selectors: 400
 async fn refuses_malformed_field_selectors(server: Server) {
     let namespace = labelled(&server).await;
@@ -424,6 +457,7 @@ cases![
     label_selectors_choose_objects,
     refuses_malformed_label_selectors,
     field_selectors_choose_objects,
+    selects_fields_of_custom_kinds_by_their_paths,
     refuses_malformed_field_selectors,
     each_kind_has_its_own_fields,
     kinds_are_selected_by_their_fields,

@@ -6,6 +6,7 @@ use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,6 +15,9 @@ use clap::{Parser, ValueEnum};
 use fake_apiserver::TlsIdentity;
 use fake_apiserver::{Builder, Controller, FakeApiServer};
 use tokio::net::TcpListener;
+
+/// How long after Ctrl-C or SIGTERM the program ends, whatever it is doing: the server gives its clients two seconds.
+const LAST: Duration = Duration::from_millis(2_500);
 
 /// An in-memory Kubernetes API server, for tests and development. Nothing is kept when it ends.
 ///
@@ -288,9 +292,40 @@ fn write_kubeconfig(path: &Path, url: &str, authority: Option<&str>) -> Result<(
     std::fs::write(path, config).map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
+/// Resolves on Ctrl-C or SIGTERM. Some time after that the program ends in any case: a request that computes for long gives way to
+/// nobody, so the signals are listened for, and the time is kept, by a thread of its own.
+fn shutdown_signal() -> Result<impl Future<Output = ()> + Send + 'static, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| format!("cannot start the thread for signals: {error}"))?;
+    let signal = {
+        let _inside = runtime.enter();
+        signal()?
+    };
+    let (tell, told) = tokio::sync::oneshot::channel();
+    let listen = move || {
+        runtime.block_on(async {
+            signal.await;
+            // The server may have ended by itself.
+            let _ = tell.send(());
+            tokio::time::sleep(LAST).await;
+        });
+        std::process::exit(0);
+    };
+    // Ends with the program.
+    std::thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(listen)
+        .map_err(|error| format!("cannot start the thread for signals: {error}"))?;
+    Ok(async move {
+        let _ = told.await;
+    })
+}
+
 /// Resolves on Ctrl-C or SIGTERM.
 #[cfg(unix)]
-fn shutdown_signal() -> Result<impl Future<Output = ()> + Send + 'static, String> {
+fn signal() -> Result<impl Future<Output = ()> + Send + 'static, String> {
     use tokio::signal::unix::{SignalKind, signal};
     let listen = |kind, name| signal(kind).map_err(|error| format!("cannot listen for {name}: {error}"));
     let mut interrupt = listen(SignalKind::interrupt(), "Ctrl-C")?;
@@ -305,7 +340,8 @@ fn shutdown_signal() -> Result<impl Future<Output = ()> + Send + 'static, String
 
 /// Resolves on Ctrl-C.
 #[cfg(not(unix))]
-fn shutdown_signal() -> Result<impl Future<Output = ()> + Send + 'static, String> {
+#[expect(clippy::unnecessary_wraps, reason = "elsewhere there is what can go wrong")]
+fn signal() -> Result<impl Future<Output = ()> + Send + 'static, String> {
     Ok(async {
         // Without a handler for Ctrl-C the program is ended by the system instead.
         if tokio::signal::ctrl_c().await.is_err() {

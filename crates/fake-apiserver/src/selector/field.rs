@@ -11,7 +11,8 @@ use crate::{
     object::{Canonical, Object},
 };
 
-/// Labels that are not the path of the field that they name, and what an absent field counts as.
+/// Labels of built-in kinds that are not the path of the field that they name, and what an absent field counts as. Those of custom
+/// resources are always their paths.
 const SPECIAL: [(&str, &str, &str); 6] = [
     ("spec.hostNetwork", "spec.hostNetwork", "false"),
     ("status.replicas", "status.replicas", "0"),
@@ -53,10 +54,11 @@ impl FieldSet {
     pub(crate) fn of(resource: &Resource, object: &Object, canonical: &Canonical) -> Self {
         let mut sought: Vec<Sought<'_>> = Vec::new();
         for (field, label) in (0..).zip(resource.stored_fields().iter().map(|field| &*field.label)) {
-            if label.starts_with("metadata.") || canonical_label(label) != label {
+            if label.starts_with("metadata.") || canonical_label(resource, label) != label {
                 continue;
             }
-            let (path, absent) = special(label).unwrap_or((label, ""));
+            let special = special(label).filter(|_| !resource.custom);
+            let (path, absent) = special.unwrap_or((label, ""));
             sought.push(Sought {
                 field,
                 path,
@@ -153,9 +155,13 @@ fn text(value: &[u8]) -> Cow<'_, str> {
     text.map_or_else(Cow::default, |text| Cow::Owned(text.into_owned()))
 }
 
-/// The label that an old name stands for.
-fn canonical_label(label: &str) -> &str {
-    if label == "spec.host" { "spec.nodeName" } else { label }
+/// The label that an old name of a built-in kind stands for.
+fn canonical_label<'l>(resource: &Resource, label: &'l str) -> &'l str {
+    if label == "spec.host" && !resource.custom {
+        "spec.nodeName"
+    } else {
+        label
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -210,7 +216,7 @@ impl FieldSelector {
             if !selectors.supports(&term.label) {
                 return Err(SelectorError(selectors.unsupported(&term.label)));
             }
-            term.label = resource.stored_label(canonical_label(&term.label)).to_owned();
+            term.label = resource.stored_label(canonical_label(resource, &term.label)).to_owned();
             let mut fields = (0..).zip(resource.stored_fields());
             term.field = fields.find_map(|(at, field)| (field.label == term.label).then_some(at));
         }
