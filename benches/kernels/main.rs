@@ -5,6 +5,10 @@
 //! `kernels` lists them; `kernels NAME` runs one. What is counted is what [`counted`] runs, all of it on one thread; the
 //! rest prepares. A name is that of the part, the path, and what one unit of it is.
 #![forbid(unsafe_code)]
+#![allow(
+    clippy::duplicate_mod,
+    reason = "the scenarios of two layers are about the same pod, which each includes"
+)]
 
 #[path = "collections.rs"]
 mod collections;
