@@ -54,7 +54,8 @@ async fn change(
 ) -> Result<(), WriteError> {
     let (key, params) = (ObjectKey::namespaced(NAMESPACE, name), PatchParams::default());
     let available = async |pods: i32| {
-        let patch = Patch::Merge(json!({"status": {"availableReplicas": pods}}));
+        let status = json!({"replicas": pods, "readyReplicas": pods, "availableReplicas": pods});
+        let patch = Patch::Merge(json!({"status": status}));
         // On a slow machine it may not be made yet; nobody starts its pods then.
         ignore_not_found(deployments.patch_status(&key, &patch, &params).await).map(drop)
     };
