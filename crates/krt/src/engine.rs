@@ -162,14 +162,13 @@ impl Engine {
         }
     }
 
-    /// Applies everything that is pending; tells whether there was anything.
+    /// Applies everything that is pending; tells whether there was anything. What that replaced is left to be [dropped](Self::drop_values).
     pub(crate) fn step(&mut self) -> bool {
         let cut = self.shared.ingress.take();
         if cut.is_empty() {
             return false;
         }
         self.apply(cut);
-        self.drop_values();
         true
     }
 

@@ -52,6 +52,13 @@ impl Stepper {
 
     /// Applies what was written; tells whether there was anything. Handlers are not called.
     pub fn step(&mut self) -> bool {
+        let stepped = self.apply();
+        self.engine.drop_values();
+        stepped
+    }
+
+    /// A step, without dropping what it replaced.
+    fn apply(&mut self) -> bool {
         self.pass(Duration::ZERO);
         self.engine.step()
     }
@@ -86,11 +93,13 @@ impl Stepper {
         );
         let mut is_handled = false;
         for _ in 0..1000 {
-            if !self.step() && is_handled {
+            if !self.apply() && is_handled {
                 return;
             }
             // Until no handler has anything left; but they may have written.
             self.run_handlers();
+            // Nobody waits for this.
+            self.engine.drop_values();
             is_handled = true;
         }
         panic!("handlers keep writing");

@@ -83,7 +83,10 @@ fn targets(measured: &[Measured]) -> String {
         ("P3", Graph::Large, 30.0),
     ] {
         let name = format!("{target}: Istio's time of a pod's update over ours, {}", graph.name());
-        row(name, true, bound, figure(istio(graph), POD), figure(ours(graph), POD));
+        let istio = figure(istio(graph), POD);
+        row(name.clone(), true, bound, istio, figure(ours(graph), POD));
+        let driven = figure(Contestant::Driven(graph), POD);
+        row(format!("{name}, driven by who writes"), true, bound, istio, driven);
     }
     let (middle, large) = (Graph::Middle, Graph::Large);
     row(

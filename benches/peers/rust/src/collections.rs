@@ -1,13 +1,16 @@
 //! Collections on static sources, by the engine and by hand: the course that the Go side runs in `collections.go`.
 //!
-//! The engine runs as in production, on its own thread, with a pool for the handler.
+//! The engine runs as in production, on its own thread, with a pool for the handler; or driven by the thread that writes, which shows what
+//! the engine takes without what two processors cost each other. The loop by hand, too, is run both ways.
 
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::ValueEnum;
 use krt::Krt;
+use krt::testing::Stepper;
 
 use crate::memory;
 use crate::outcome::Outcome;
@@ -23,8 +26,12 @@ const QUIET: Duration = Duration::from_millis(100);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Of {
     Engine,
+    /// The engine, driven by the thread that writes.
+    Driven,
     /// Only of pods; who writes such a loop leaves out what to do when services change.
     Hand,
+    /// The same on a thread of its own, which is handed the pods.
+    HandThread,
 }
 
 /// How much of what, and how often.
@@ -52,8 +59,8 @@ pub(crate) struct Course {
 
 /// What is measured, whoever does the work.
 trait Contestant {
-    /// Applies the updates, and returns how many of them its handler was told.
-    fn apply(&mut self, updates: Vec<Arc<Pod>>) -> anyhow::Result<u64>;
+    /// Applies the updates, and returns how many of them its handler was told, and when that was over.
+    fn apply(&mut self, updates: Vec<Arc<Pod>>) -> anyhow::Result<(u64, Instant)>;
 }
 
 pub(crate) fn run(course: Course, of: Of) -> anyhow::Result<Outcome> {
@@ -79,17 +86,22 @@ pub(crate) fn run(course: Course, of: Of) -> anyhow::Result<Outcome> {
     let before = memory::requested();
     let began = Instant::now();
     match of {
-        Of::Engine => {
-            let mut engine = Engine::new(&pods, &services, Fetch::Services)?;
+        Of::Engine | Of::Driven => {
+            let mut engine = Engine::new(of, &pods, &services, Fetch::Services)?;
             measured(&mut outcome, began, before);
             pod_updates(&mut engine, course, size, &mut outcome)?;
             engine.service_updates("service_ns", course, size, &mut outcome)?;
             drop(engine);
-            let mut engine = Engine::new(&pods, &services, Fetch::Names)?;
+            let mut engine = Engine::new(of, &pods, &services, Fetch::Names)?;
             engine.service_updates("service_map_ns", course, size, &mut outcome)?;
         }
         Of::Hand => {
             let mut by_hand = ByHand::new(&pods, &services);
+            measured(&mut outcome, began, before);
+            pod_updates(&mut by_hand, course, size, &mut outcome)?;
+        }
+        Of::HandThread => {
+            let mut by_hand = OnThread::new(ByHand::new(&pods, &services));
             measured(&mut outcome, began, before);
             pod_updates(&mut by_hand, course, size, &mut outcome)?;
         }
@@ -132,9 +144,9 @@ fn pod_updates(
         }
         let pods: Vec<Arc<Pod>> = updates.pods(course.round).into_iter().map(Arc::new).collect();
         let began = Instant::now();
-        let seen = contestant.apply(pods)?;
+        let (seen, ended) = contestant.apply(pods)?;
         if number > 0 {
-            took += began.elapsed();
+            took += ended - began;
         }
         anyhow::ensure!(
             seen == course.round as u64,
@@ -150,16 +162,21 @@ fn pod_updates(
 
 struct Engine {
     krt: Krt,
+    /// Who drives it, if that is not its own thread.
+    stepper: Option<Stepper>,
     graph: Graph,
 }
 
 impl Engine {
     /// Everything is computed when this returns.
-    fn new(pods: &[Arc<Pod>], services: &[Arc<Service>], fetch: Fetch) -> anyhow::Result<Self> {
+    fn new(of: Of, pods: &[Arc<Pod>], services: &[Arc<Service>], fetch: Fetch) -> anyhow::Result<Self> {
         let krt = Krt::builder("bench").build();
+        let stepper = (of == Of::Driven).then(|| Stepper::new(&krt)).transpose()?;
         let graph = Graph::new(&krt, pods, services, fetch);
-        krt.start()?;
-        let own = Self { krt, graph };
+        if stepper.is_none() {
+            krt.start()?;
+        }
+        let mut own = Self { krt, stepper, graph };
         let seen = own.settled(0)?;
         anyhow::ensure!(
             seen == pods.len() as u64,
@@ -170,10 +187,14 @@ impl Engine {
     }
 
     /// How many changes the handler was told since it had seen so many, after everything was computed.
-    fn settled(&self, before: u64) -> anyhow::Result<u64> {
-        self.krt
-            .wait_settled_blocking(PATIENCE)
-            .context("a round takes for ever")?;
+    fn settled(&mut self, before: u64) -> anyhow::Result<u64> {
+        match &mut self.stepper {
+            Some(stepper) => stepper.settle(),
+            None => self
+                .krt
+                .wait_settled_blocking(PATIENCE)
+                .context("a round takes for ever")?,
+        }
         Ok(self.graph.seen() - before)
     }
 
@@ -202,21 +223,119 @@ impl Engine {
 }
 
 impl Contestant for Engine {
-    fn apply(&mut self, updates: Vec<Arc<Pod>>) -> anyhow::Result<u64> {
+    fn apply(&mut self, updates: Vec<Arc<Pod>>) -> anyhow::Result<(u64, Instant)> {
         let before = self.graph.seen();
+        self.graph.expect(updates.len() as u64);
         for pod in updates {
             self.graph.pods.update(pod);
         }
-        self.settled(before)
+        let seen = self.settled(before)?;
+        // On a thread of its own, the engine drops what was replaced after it told that everything is settled. Driven, it does so before
+        // it comes back, and after the handler was told.
+        let ended = match self.stepper {
+            Some(_) => self.graph.reached().context("the handler saw less")?,
+            None => Instant::now(),
+        };
+        Ok((seen, ended))
     }
 }
 
 impl Contestant for ByHand {
-    fn apply(&mut self, updates: Vec<Arc<Pod>>) -> anyhow::Result<u64> {
+    fn apply(&mut self, updates: Vec<Arc<Pod>>) -> anyhow::Result<(u64, Instant)> {
         let before = self.seen;
         for pod in updates {
             self.set(pod);
         }
-        Ok(self.seen - before)
+        Ok((self.seen - before, Instant::now()))
+    }
+}
+
+/// A loop by hand on a thread of its own, as who reads from a watch elsewhere has it: what is written meanwhile is handed over at once.
+struct OnThread {
+    waiting: Arc<Waiting>,
+    /// What the loop has seen.
+    seen: u64,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    state: Mutex<Handed>,
+    /// There is something to take, or it is over.
+    more: Condvar,
+    /// Everything was seen.
+    done: Condvar,
+}
+
+#[derive(Default)]
+struct Handed {
+    pods: Vec<Arc<Pod>>,
+    /// How many changes the loop has seen, when it last had nothing to do.
+    seen: u64,
+    busy: bool,
+    over: bool,
+}
+
+impl OnThread {
+    fn new(mut by_hand: ByHand) -> Self {
+        let waiting = Arc::new(Waiting::default());
+        let seen = by_hand.seen;
+        let shared = Arc::clone(&waiting);
+        let thread = std::thread::spawn(move || {
+            let mut taken = Vec::new();
+            loop {
+                {
+                    let mut state = shared.state.lock().unwrap_or_else(PoisonError::into_inner);
+                    state.seen = by_hand.seen;
+                    state.busy = false;
+                    if state.pods.is_empty() {
+                        shared.done.notify_one();
+                    }
+                    while state.pods.is_empty() && !state.over {
+                        state = shared.more.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    }
+                    if state.over {
+                        return;
+                    }
+                    state.busy = true;
+                    std::mem::swap(&mut state.pods, &mut taken);
+                }
+                taken.drain(..).for_each(|pod| by_hand.set(pod));
+            }
+        });
+        Self {
+            waiting,
+            seen,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Contestant for OnThread {
+    fn apply(&mut self, updates: Vec<Arc<Pod>>) -> anyhow::Result<(u64, Instant)> {
+        for pod in updates {
+            let mut state = self.waiting.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.pods.push(pod);
+            let wake = !state.busy && state.pods.len() == 1;
+            drop(state);
+            if wake {
+                self.waiting.more.notify_one();
+            }
+        }
+        let state = self.waiting.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let unfinished = |state: &mut Handed| state.busy || !state.pods.is_empty();
+        let state = self.waiting.done.wait_while(state, unfinished);
+        let seen = state.unwrap_or_else(PoisonError::into_inner).seen;
+        Ok((seen - std::mem::replace(&mut self.seen, seen), Instant::now()))
+    }
+}
+
+impl Drop for OnThread {
+    fn drop(&mut self) {
+        self.waiting.state.lock().unwrap_or_else(PoisonError::into_inner).over = true;
+        self.waiting.more.notify_one();
+        if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join) {
+            std::panic::resume_unwind(panic);
+        }
     }
 }

@@ -82,8 +82,12 @@ pub(crate) enum Contestant {
     GoQueue,
     GoPriorityQueue,
     Krt(Graph),
+    /// The same, driven by the thread that writes.
+    Driven(Graph),
     /// A loop by hand over the same structs.
     Hand(Graph),
+    /// The same on a thread of its own.
+    HandThread(Graph),
     Istio(Graph),
 }
 
@@ -98,7 +102,7 @@ impl Scenario {
 
     pub(crate) fn contestants(self) -> &'static [Contestant] {
         use Contestant::{
-            BareQueue, Floor, FloorMimalloc, GoJson, GoPriorityQueue, GoProtobuf, GoQueue, GoTransform, Hand, Handlers,
+            BareQueue, Floor, FloorMimalloc, GoJson, GoPriorityQueue, GoProtobuf, GoQueue, Driven, GoTransform, Hand, HandThread, Handlers,
             Istio, Krt, KubeRuntime, OurNext, OurPriorities, OurQueue, Ours, OursHuge, OursMimalloc, OursThreads,
             OursWorker, Slim, Tiny,
         };
@@ -120,19 +124,29 @@ impl Scenario {
             Scenario::Queue => &[OurQueue, OurNext, BareQueue, GoQueue, OurPriorities, GoPriorityQueue],
             Scenario::Collections => &[
                 Krt(Graph::Small),
+                Driven(Graph::Small),
                 Hand(Graph::Small),
+                HandThread(Graph::Small),
                 Istio(Graph::Small),
                 Krt(Graph::Middle),
+                Driven(Graph::Middle),
                 Hand(Graph::Middle),
+                HandThread(Graph::Middle),
                 Istio(Graph::Middle),
                 Krt(Graph::Unique),
+                Driven(Graph::Unique),
                 Hand(Graph::Unique),
+                HandThread(Graph::Unique),
                 Istio(Graph::Unique),
                 Krt(Graph::Large),
+                Driven(Graph::Large),
                 Hand(Graph::Large),
+                HandThread(Graph::Large),
                 Istio(Graph::Large),
                 Krt(Graph::Million),
+                Driven(Graph::Million),
                 Hand(Graph::Million),
+                HandThread(Graph::Million),
             ],
         }
     }
@@ -178,7 +192,9 @@ impl Contestant {
             Contestant::GoQueue => "client-go",
             Contestant::GoPriorityQueue => "controller-runtime, three priorities",
             Contestant::Krt(_) => "Watershed",
+            Contestant::Driven(_) => "Watershed, driven by who writes",
             Contestant::Hand(_) => "a loop by hand",
+            Contestant::HandThread(_) => "a loop by hand, on a thread of its own",
             Contestant::Istio(_) => "Istio",
         }
     }
@@ -193,7 +209,11 @@ impl Contestant {
 
     fn graph(self) -> Option<Graph> {
         match self {
-            Contestant::Krt(graph) | Contestant::Hand(graph) | Contestant::Istio(graph) => Some(graph),
+            Contestant::Krt(graph)
+            | Contestant::Driven(graph)
+            | Contestant::Hand(graph)
+            | Contestant::HandThread(graph)
+            | Contestant::Istio(graph) => Some(graph),
             _ => None,
         }
     }
@@ -257,7 +277,9 @@ impl Contestant {
             Contestant::GoPriorityQueue => &["queue", "-repeats=5", "-priority"],
             // After those of the graph.
             Contestant::Krt(_) => &["--of=engine"],
+            Contestant::Driven(_) => &["--of=driven"],
             Contestant::Hand(_) => &["--of=hand"],
+            Contestant::HandThread(_) => &["--of=hand-thread"],
             Contestant::Istio(_) => &[],
         }
     }

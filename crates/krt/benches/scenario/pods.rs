@@ -9,8 +9,9 @@
 use std::any::Any;
 use std::collections::{HashMap, HashSet};
 use std::hint::black_box;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use krt::{KeyRef, Keyed, Krt, Labels, Selecting, SelectorRef, StaticCollection};
 
@@ -148,8 +149,26 @@ fn collection<T: Keyed + PartialEq>(krt: &Krt, name: &str, objects: &[Arc<T>]) -
 pub(crate) struct Graph {
     pub(crate) pods: StaticCollection<Pod>,
     pub(crate) services: StaticCollection<Service>,
-    seen: Arc<AtomicU64>,
+    seen: Arc<Seen>,
     _keep: Box<dyn Any>,
+}
+
+/// What the handler was told.
+#[derive(Default)]
+struct Seen {
+    count: AtomicU64,
+    /// The change that is waited for.
+    target: AtomicU64,
+    /// When that was told.
+    reached: Mutex<Option<Instant>>,
+}
+
+impl Seen {
+    fn one(&self) {
+        if self.count.fetch_add(1, Ordering::Relaxed) + 1 == self.target.load(Ordering::Relaxed) {
+            *self.reached.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        }
+    }
 }
 
 impl Graph {
@@ -170,11 +189,11 @@ impl Graph {
             };
             Some(workload(pod, names))
         });
-        let seen = Arc::new(AtomicU64::new(0));
-        let count = Arc::clone(&seen);
+        let seen = Arc::<Seen>::default();
+        let told = Arc::clone(&seen);
         let handler = workloads.on_change(move |event| {
             black_box(event);
-            count.fetch_add(1, Ordering::Relaxed);
+            told.one();
         });
         Self {
             pods,
@@ -186,7 +205,18 @@ impl Graph {
 
     /// How many changes its handler was told.
     pub(crate) fn seen(&self) -> u64 {
-        self.seen.load(Ordering::Relaxed)
+        self.seen.count.load(Ordering::Relaxed)
+    }
+
+    /// So many more changes are waited for. None may be on its way.
+    pub(crate) fn expect(&self, more: u64) {
+        *self.seen.reached.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.seen.target.store(self.seen() + more, Ordering::Relaxed);
+    }
+
+    /// When the last of those was told.
+    pub(crate) fn reached(&self) -> Option<Instant> {
+        *self.seen.reached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
