@@ -55,10 +55,12 @@ impl Engine {
     }
 
     pub(crate) fn apply(&mut self, updates: Vec<Pod>) {
+        self.graph.expect(updates.len() as u64);
         for pod in updates {
             self.graph.pods.update(pod);
         }
         self.stepper.settle();
+        assert!(self.graph.reached().is_some(), "the handler saw less");
     }
 
     pub(crate) fn apply_services(&mut self, updates: Vec<Service>) {
