@@ -181,6 +181,14 @@ fn program_says_what_is_wrong_with_certificates() {
         told.starts_with(&format!("fake-apiserver: cannot read {absent}: ")),
         "{told}"
     );
+    for own in ["--tls-cert", "--tls-key"] {
+        // A certificate that is made has a key of its own.
+        let output = program(&["--tls", own, &empty]).output();
+        let output = output.expect("the program and its files answer");
+        assert_eq!(output.status.code(), Some(2));
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(text.contains("cannot be used with"), "{text}");
+    }
     for alone in [["--tls-cert", &empty], ["--tls-key", &empty]] {
         let output = program(&alone).output().expect("the program and its files answer");
         assert_eq!(output.status.code(), Some(2), "one is of no use without the other");

@@ -33,7 +33,7 @@ struct Options {
     kubeconfig_out: Option<PathBuf>,
     /// Serves over TLS, with a certificate that is made at the start: its authority is in the kubeconfig.
     #[cfg(feature = "tls")]
-    #[arg(long, conflicts_with = "tls_cert")]
+    #[arg(long, conflicts_with_all = ["tls_cert", "tls_key"])]
     tls: bool,
     /// Serves over TLS, with the certificate of this file (PEM), after which those may stand that vouch for it.
     #[cfg(feature = "tls")]
