@@ -104,7 +104,7 @@ fn rules(resource: &Resource, of_status: bool) -> Option<Validate> {
 fn rules_of_status(kind: (&str, &str)) -> Option<Validate> {
     Some(match kind {
         ("", "services") => service::validate_status,
-        ("", "pods") => pod::validate_status,
+        ("", "pods") => pod::status::validate,
         ("apps", "deployments") => workloads::deployment_status,
         ("", "replicationcontrollers") | ("apps", "replicasets") => workloads::replica_set_status,
         ("apps", "daemonsets") => workloads::daemon_set_status,
