@@ -102,9 +102,9 @@ impl Scenario {
 
     pub(crate) fn contestants(self) -> &'static [Contestant] {
         use Contestant::{
-            BareQueue, Floor, FloorMimalloc, GoJson, GoPriorityQueue, GoProtobuf, GoQueue, Driven, GoTransform, Hand, HandThread, Handlers,
-            Istio, Krt, KubeRuntime, OurNext, OurPriorities, OurQueue, Ours, OursHuge, OursMimalloc, OursThreads,
-            OursWorker, Slim, Tiny,
+            BareQueue, Driven, Floor, FloorMimalloc, GoJson, GoPriorityQueue, GoProtobuf, GoQueue, GoTransform, Hand,
+            HandThread, Handlers, Istio, Krt, KubeRuntime, OurNext, OurPriorities, OurQueue, Ours, OursHuge,
+            OursMimalloc, OursThreads, OursWorker, Slim, Tiny,
         };
         match self {
             Scenario::Pods => &[
